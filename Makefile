@@ -132,9 +132,9 @@ lint: deadcode ## check formatting, vet, staticcheck, layers and dead code
 	$(GO) tool staticcheck $(PKGS)
 	$(GO) test -run TestLayers ./cmd/cudatrace
 
-# Functions that only tests of other packages call: those of folders whose name ends in test, and the reading of a
+# Functions that only tests of other packages call: those of folders whose name ends in test, must, and the reading of a
 # log's text form.
-FOR_TESTS = ^[^:]*test/|^record/tracelog/logtext/
+FOR_TESTS = ^[^:]*test/|^record/must/|^record/tracelog/logtext/
 
 deadcode: ## find functions that the program reaches on no processor, or that only tests reach
 	@tool=$$($(GO) tool -n deadcode) && for arch in amd64 arm64; do \

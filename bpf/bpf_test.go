@@ -8,33 +8,27 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var objects = []string{"probes_x86_bpfel.o", "probes_arm64_bpfel.o"}
 
 func types(t *testing.T, object string) *btf.Spec {
 	t.Helper()
-	spec, err := ebpf.LoadCollectionSpec(object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(ebpf.LoadCollectionSpec(object))(t)
 	return spec.Types
 }
 
 // The program that reads Python frames loads for both processors, and its records are those that the recorder reads.
 func TestPythonFrames(t *testing.T) {
 	for _, object := range []string{"python_x86_bpfel.o", "python_arm64_bpfel.o"} {
-		spec, err := ebpf.LoadCollectionSpec(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(ebpf.LoadCollectionSpec(object))(t)
 		if p := spec.Programs[PythonProgReadPython]; p == nil || p.Type != ebpf.PerfEvent || p.License != "Dual BSD/GPL" {
 			t.Errorf("%s: the program is %v", object, p)
 		}
 		var sample *btf.Struct
-		if err := spec.Types.TypeByName("python_sample", &sample); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spec.Types.TypeByName("python_sample", &sample))
 		want := map[string]uint32{"time": 0, "thread": 8, "count": 12, "cut": 14, "failed": 15, "frames": PythonHead}
 		for _, m := range sample.Members {
 			if at, ok := want[m.Name]; !ok || m.Offset.Bytes() != at {
@@ -45,10 +39,7 @@ func TestPythonFrames(t *testing.T) {
 			t.Errorf("%s: a sample has %d bytes, %v", object, size, err)
 		}
 		var event, work *btf.Struct
-		err = errors.Join(spec.Types.TypeByName("torch_event", &event), spec.Types.TypeByName("work", &work))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(spec.Types.TypeByName("torch_event", &event), spec.Types.TypeByName("work", &work)))
 		want = map[string]uint32{"time": 0, "address": 8, "bytes": 16, "allocated": 24, "reserved": 32, "pid": 40, "tid": 44,
 			"device": 48, "out_of_memory": 52}
 		for _, m := range event.Members {
@@ -69,9 +60,7 @@ func TestEventLayout(t *testing.T) {
 	}
 	for _, object := range objects {
 		var event *btf.Struct
-		if err := types(t, object).TypeByName("event", &event); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, types(t, object).TypeByName("event", &event))
 		if len(event.Members) != len(want) || event.Size != HeaderSize+8*MaxArgs {
 			t.Errorf("%s: an event has %d members and %d bytes", object, len(event.Members), event.Size)
 		}
@@ -86,9 +75,7 @@ func TestEventLayout(t *testing.T) {
 func TestThreadLayout(t *testing.T) {
 	for _, object := range objects {
 		var thread *btf.Struct
-		if err := types(t, object).TypeByName("thread", &thread); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, types(t, object).TypeByName("thread", &thread))
 		at := map[string]uint32{}
 		for _, m := range thread.Members {
 			at[m.Name] = m.Offset.Bytes()
@@ -106,10 +93,7 @@ func TestThreadLayout(t *testing.T) {
 func TestConstants(t *testing.T) {
 	var source []byte
 	for _, name := range []string{"cudatrace.bpf.c", "ends.h", "store.h", "cookie.h", "callers.h"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		source = append(source, b...)
 	}
 	for _, line := range []string{
@@ -154,10 +138,7 @@ func TestConstants(t *testing.T) {
 // Both objects hold the same programs, and none names a path of the machine it was built on.
 func TestObjects(t *testing.T) {
 	for _, object := range objects {
-		spec, err := ebpf.LoadCollectionSpec(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec := must.Get(ebpf.LoadCollectionSpec(object))(t)
 		for _, name := range []string{
 			ProbesProgCallSession, ProbesProgCallMulti, ProbesProgCallSingle, ProbesProgFunctionMulti, ProbesProgFunctionSingle, ProbesProgThreadExit, ProbesProgProcessExec,
 			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle, ProbesProgTreeFork, ProbesProgTreeExec, ProbesProgTreeExit,
@@ -166,10 +147,7 @@ func TestObjects(t *testing.T) {
 				t.Errorf("%s: program %s is %v", object, name, p)
 			}
 		}
-		b, err := os.ReadFile(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(object))(t)
 		for _, path := range []string{"/root/", "/home/", "/tmp/"} {
 			if strings.Contains(string(b), path) {
 				t.Errorf("%s contains a path below %s", object, path)

@@ -11,6 +11,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // joinedTimelines makes one timeline of logs, which are called a, b and so on.
@@ -21,10 +23,7 @@ func joinedTimelines(t testing.TB, o Options, texts ...string) (*timelinetest.Ti
 		logs = append(logs, Log{string(rune('a' + i)), logtest.Assemble(t, text)})
 	}
 	c := timelinetest.NewCollector(t)
-	all, err := Timeline(logs, o, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline(logs, o, c))(t)
 	return c.Timeline(), all
 }
 
@@ -84,9 +83,7 @@ func TestAlign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tl, all := joinedTimelines(t, Options{}, c.logs...)
-			if diff := cmp.Diff(&c.clock, tl.Recording); diff != "" {
-				t.Errorf("the clock (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, &c.clock, tl.Recording, "the clock")
 			for i, p := range tl.Processes {
 				if at := p.Threads[0].Slices[0].Start; at != c.calls[i] {
 					t.Errorf("the call of log %d is at %d, want %d", i, at, c.calls[i])
@@ -115,9 +112,7 @@ func TestAlignByBoot(t *testing.T) {
 		{To: "a", By: BySameClock, Known: true}, {To: "a", By: BySameClock, Known: true},
 		{To: "a", By: ByWallClocks, ShiftNS: 700}, {To: "a", By: BySameClock, Known: true},
 	} {
-		if diff := cmp.Diff(&want, all[i].Alignment); diff != "" {
-			t.Errorf("log %d (-want +got):\n%s", i, diff)
-		}
+		goldentest.Same(t, &want, all[i].Alignment, "log %d", i)
 	}
 	if _, one := joinedTimelines(t, Options{}, oneCall("n", 2000, 1000, 1_000_000, 1000)); one[0].Alignment != nil {
 		t.Errorf("a single log is aligned: %+v", one[0].Alignment)

@@ -16,8 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // benchLaunches is the number of launches in a benchmark's log.
@@ -54,9 +57,7 @@ func benchConvert(b *testing.B, data *bytes.Buffer, records uint64, slices int) 
 		"jsongzip": func(w io.Writer) {
 			z := output.Gzip.NewWriter(w)
 			chromeTo(b, logtest.InMemory(data.Bytes()), z)
-			if err := z.Close(); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, z.Close())
 		},
 		"info": func(io.Writer) { build(b, logtest.InMemory(data.Bytes()), nil) },
 	} {
@@ -83,19 +84,11 @@ func BenchmarkLarge(b *testing.B) {
 	sizes := cmp.Or(os.Getenv("CUDATRACE_BENCH_LAUNCHES"), "200000")
 	first := make(map[output.Compression]float64)
 	for _, size := range strings.Split(sizes, ",") {
-		n, err := strconv.Atoi(size)
-		if err != nil {
-			b.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(size))(b)
 		path := filepath.Join(b.TempDir(), "large.cudatrace")
-		f, err := os.Create(path)
-		if err != nil {
-			b.Fatal(err)
-		}
+		f := must.Get(os.Create(path))(b)
 		logtest.WriteLaunches(b, f, n)
-		if err := f.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, f.Close())
 		for _, c := range []output.Compression{output.None, output.Gzip} {
 			b.Run(size+"/"+string(c), func(b *testing.B) {
 				each := large(b, path, n, c)
@@ -119,40 +112,16 @@ func large(b *testing.B, path string, n int, c output.Compression) float64 {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
 		cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_COMPRESS="+string(c))
 		start := time.Now()
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(b, cmd)
 		elapsed += time.Since(start)
-		peak = max(peak, peakOf(b, out))
+		peak = max(peak, logtest.Peak(b, out))
 	}
-	trace, err := os.Stat(path + ".pftrace")
-	if err != nil {
-		b.Fatal(err)
-	}
-	log, err := os.Stat(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	trace := must.Get(os.Stat(path + ".pftrace"))(b)
+	log := must.Get(os.Stat(path))(b)
 	perLaunch(b, b.N, n, 3, elapsed, trace.Size(), log.Size())
 	b.ReportMetric(float64(peak)/1024, "peak-MiB")
-	if err := os.Remove(path + ".pftrace"); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, os.Remove(path+".pftrace"))
 	return float64(elapsed.Nanoseconds()) / float64(b.N) / float64(n)
-}
-
-// peakLine is the line of /proc/PID/status with the most memory that was resident. What the
-// kernel tells a parent is no less than the parent's own.
-const peakLine = "VmHWM:"
-
-// peakOf finds the number in peakLine, KiB.
-func peakOf(b testing.TB, out []byte) (kib int) {
-	_, rest, _ := strings.Cut(string(out), peakLine)
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		b.Fatalf("no peak of memory in %q: %v", out, err)
-	}
-	return kib
 }
 
 // TestConvertForBenchmark is what BenchmarkLarge runs.
@@ -162,18 +131,8 @@ func TestConvertForBenchmark(t *testing.T) {
 		t.Skip("BenchmarkLarge runs it")
 	}
 	o := TraceOptions{Format: FormatNamed(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
-	if _, err := Files([]Log{Path(path)}, path+".pftrace", o); err != nil {
-		t.Fatal(err)
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, peakLine) {
-			fmt.Print(line)
-		}
-	}
+	must.Get(Files([]Log{Path(path)}, path+".pftrace", o))(t)
+	logtest.PrintStatus(t)
 }
 
 // BenchmarkCrowd reads logs with many streams and with many threads. The time of a launch should not grow with their
@@ -191,4 +150,104 @@ func BenchmarkCrowd(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkGzip compresses a trace that is there already, as its conversion does: what
+// of that is gzip alone.
+func BenchmarkGzip(b *testing.B) {
+	var log, trace bytes.Buffer
+	logtest.WriteLaunches(b, &log, benchLaunches)
+	traceTo(b, logtest.InMemory(log.Bytes()), TraceOptions{Compress: output.None}, &trace)
+	var out logtest.Counter
+	for b.Loop() {
+		out.Bytes = 0
+		w := output.Gzip.NewWriter(&out)
+		must.Get(w.Write(trace.Bytes()))(b)
+		must.Do(b, w.Close())
+	}
+	b.SetBytes(int64(trace.Len()))
+	b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
+	b.ReportMetric(float64(out.Bytes)/benchLaunches, "trace-B/launch")
+}
+
+// BenchmarkLog writes and reads the log that BenchmarkConvert converts, so that all numbers
+// of one launch stand together.
+func BenchmarkLog(b *testing.B) {
+	var data bytes.Buffer
+	records := logtest.WriteLaunches(b, &data, benchLaunches)
+	report := func(b *testing.B) {
+		b.SetBytes(int64(data.Len()))
+		b.ReportMetric(float64(b.N)*benchLaunches/b.Elapsed().Seconds(), "launches/s")
+		b.ReportMetric(float64(b.N)*float64(records)/b.Elapsed().Seconds(), "records/s")
+		b.ReportMetric(float64(data.Len())/benchLaunches, "log-B/launch")
+	}
+	b.Run("write", func(b *testing.B) { // with the making of the launches
+		for b.Loop() {
+			logtest.WriteLaunches(b, new(logtest.Counter), benchLaunches)
+		}
+		report(b)
+	})
+	b.Run("read", func(b *testing.B) {
+		for b.Loop() {
+			readStarts(b, data.Bytes())
+		}
+		report(b)
+	})
+}
+
+// readStarts decodes a log and looks at the time of each event, as the first reading of a
+// conversion does.
+func readStarts(b *testing.B, log []byte) {
+	r := must.Get(logtest.InMemory(log)())(b)
+	defer r.Close()
+	last := uint64(0)
+	for r.Next() {
+		if p := read.PlacementOf(r.Block().Kind); p != nil {
+			last = max(last, lastStart(r.Block(), p.Start))
+		}
+	}
+	if err := r.Err(); err != nil || last == 0 {
+		b.Fatalf("last start %d, %v", last, err)
+	}
+}
+
+func lastStart(b *tracelog.Block, field string) (last uint64) {
+	starts := b.Column(field)
+	for i := range b.N {
+		last = max(last, starts.At(i))
+	}
+	return last
+}
+
+// tableLaunches is the number of launches in the log of BenchmarkTables: several row groups of each table, as row groups are
+// encoded while later rows come.
+const tableLaunches = 1_000_000
+
+// BenchmarkTables makes the tables of a log in memory: four rows a launch. rows/s counts the rows of all tables by the clock;
+// rows/cpu-s by the time of all processors, which other programs on the machine change little.
+func BenchmarkTables(b *testing.B) {
+	var data bytes.Buffer
+	logtest.WriteLaunches(b, &data, tableLaunches)
+	var all Summary
+	var work int64
+	before := processorTime(b)
+	for b.Loop() {
+		var files []*logtest.Counter
+		var names []string
+		c := newConversion([]Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, Options{})
+		must.Do(b, c.read())
+		list := must.Get(c.write(TraceOptions{Format: FormatNamed("parquet")}, func(name string) (io.Writer, error) {
+			files, names = append(files, new(logtest.Counter)), append(names, name)
+			return files[len(files)-1], nil
+		}))(b)
+		all = list[0]
+		for i, f := range files {
+			if strings.HasPrefix(names[i], "work/") {
+				work = f.Bytes
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*float64(all.Slices)/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64(b.N)*float64(all.Slices)/(processorTime(b)-before).Seconds(), "rows/cpu-s")
+	b.ReportMetric(float64(work)/float64(all.Kernels), "B/row-of-work")
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -123,9 +124,7 @@ func (b *bomb) log(t *testing.T) []byte {
 	w.Add(&tracelog.Function{ID: 1, Name: "cuStreamSynchronize", Library: "driver", Args: "stream:handle"})
 	w.Add(&tracelog.Function{ID: 2, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle"})
 	b.fill(w)
-	if err := w.Close(tracelog.End{Time: 1 << 40, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 1 << 40, Complete: 1}))
 	return withoutPadding(out.Bytes())
 }
 
@@ -153,9 +152,7 @@ func TestBombs(t *testing.T) {
 	t.Parallel()
 	for i, b := range bombs() {
 		path, start := t.TempDir()+"/bomb.cudatrace", time.Now()
-		if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, b.log(t), 0o600))
 		limit := fmt.Sprint(2 * int(bombTime.Seconds())) // s of processor time: the kernel kills a conversion that takes more
 		cmd := exec.Command("sh", "-c", `ulimit -t "$0" && exec "$@"`, limit, os.Args[0], "-test.run=^TestBombOfVariable$", "-test.count=1")
 		cmd.Env = append(os.Environ(), programMemory, fmt.Sprintf("%s=%d %s", bombVariable, i, path))

@@ -21,6 +21,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -40,17 +41,12 @@ type chromeFile struct{ bytes.Buffer }
 func chromeFilesOf(tb testing.TB, open logtest.Opener, o TraceOptions) (files []*chromeFile, sum Summary) {
 	tb.Helper()
 	c := newConversion([]Log{{"test", open}}, o.Options)
-	if err := c.read(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, c.read())
 	o.Format, o.Compress = FormatNamed("chrome"), output.None
-	all, err := c.write(o, func(string) (io.Writer, error) {
+	all := must.Get(c.write(o, func(string) (io.Writer, error) {
 		files = append(files, new(chromeFile))
 		return files[len(files)-1], nil
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	return files, all[0]
 }
 
@@ -133,9 +129,7 @@ func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 	for i, f := range files {
 		f.parse(t)
 		path := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
-		if err := os.WriteFile(path, f.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, f.Bytes(), 0o644))
 		paths = append(paths, path)
 	}
 	tptest.SameChrome(t, tr, paths, sum.Early)
@@ -149,10 +143,7 @@ func TestChromeGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text, err := os.ReadFile("testdata/" + name + ".log.txt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile("testdata/" + name + ".log.txt"))(t)
 			var f Filter
 			if name == "nvtx" || name == "metrics" {
 				f.Steps.Ranges = pattern.Ranges{Name: "step", Domain: "*"}
@@ -231,9 +222,7 @@ func TestChromeWaitsProcessor(t *testing.T) {
 		log := Path("../testdata/gpu/logs/" + name + ".cudatrace")
 		files, _ := chromeFilesOf(t, log.Open, TraceOptions{})
 		path := filepath.Join(t.TempDir(), "chrome.json")
-		if err := os.WriteFile(path, files[0].Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, files[0].Bytes(), 0o644))
 		tr := tptest.Open(t, path)
 		tptest.NoErrors(t, tr)
 		mixed := tr.Int(`select count(*) from flow join slice a on a.id = slice_out join slice b on b.id = slice_in
@@ -260,9 +249,7 @@ func TestChromePathsProcessor(t *testing.T) {
 		from slice s where s.category = 'critical_path' and s.track_id in (%s) order by s.ts, s.dur`
 	all := traceOfLogs(t, TraceOptions{}, logs...)
 	folder := filepath.Join(t.TempDir(), "trace.pt.trace")
-	if _, err := Files(logs, folder, TraceOptions{Format: FormatNamed("chrome"), Compress: output.None}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Files(logs, folder, TraceOptions{Format: FormatNamed("chrome"), Compress: output.None}))(t)
 	for rank := range logs {
 		files, err := filepath.Glob(fmt.Sprintf("%s/rank%d_*", folder, rank))
 		if err != nil || len(files) != 1 {
@@ -300,26 +287,15 @@ func TestChromeFilter(t *testing.T) {
 // CUDATRACE_LAUNCHES is the number of launches.
 func TestChromeLarge(t *testing.T) {
 	t.Parallel()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "200000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "200000")))(t)
 	path := filepath.Join(t.TempDir(), "large.cudatrace")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	logtest.WriteLaunches(t, f, n)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	cmd := exec.Command(os.Args[0], "-test.run=^TestConvertForBenchmark$")
 	cmd.Env = append(os.Environ(), programMemory, "CUDATRACE_BENCH_LOG="+path, "CUDATRACE_BENCH_FORMAT=chrome", "CUDATRACE_BENCH_COMPRESS=gzip")
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if peak := peakOf(t, out) >> 10; peak > 150 {
+	out := must.Run(t, cmd)
+	if peak := logtest.Peak(t, out) >> 10; peak > 150 {
 		t.Errorf("it took %d MiB of memory", peak)
 	}
 }
@@ -331,9 +307,7 @@ func TestChromeBounds(t *testing.T) {
 	b := bomb{fill: times(FormatNamed("chrome").most+1, func(i int) tracelog.Record {
 		return &tracelog.Call{PID: uint32(i + 1), TID: 1, Func: 2, Enter: 1000 + uint64(i), Dur: 1}
 	})}
-	if err := os.WriteFile(path, b.log(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b.log(t), 0o600))
 	_, err := Files([]Log{Path(path)}, filepath.Join(filepath.Dir(path), "out/"), TraceOptions{Format: FormatNamed("chrome")})
 	if err == nil || !strings.Contains(err.Error(), "more than 256 files, one for each process: choose processes") {
 		t.Errorf("the error is %v", err)

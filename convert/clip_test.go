@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var (
@@ -159,16 +161,12 @@ func TestClip(t *testing.T) {
 			events := append([]timeline.Event{&timeline.Recording{Start: 5}, &timeline.GPUs{}, process}, c.events...)
 			for i, w := range windows {
 				s := newClippedSink(&made[i], func() window { return w })
-				if err := errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(s.Take(events[:2]), s.Take(events[2:]), s.End(nil)))
 				want := fmt.Sprintf("recording from %d, gpus, process", max(5, w.From))
 				if c.want[i] != "" {
 					want += ", " + c.want[i]
 				}
-				if diff := cmp.Diff(want, strings.Join(made[i].lines, ", ")); diff != "" {
-					t.Errorf("window %d (-want +got):\n%s", i, diff)
-				}
+				goldentest.Same(t, want, strings.Join(made[i].lines, ", "), "window %d", i)
 			}
 		})
 	}
@@ -184,9 +182,7 @@ func TestDescribedLater(t *testing.T) {
 		var made recorder
 		s := newClippedSink(&made, func() window { return w })
 		for _, e := range []timeline.Event{&timeline.Recording{}, call(10, 20), process, &timeline.Metadata{}, stream, new(timeline.Context), call(110, 120)} {
-			if err := s.Take([]timeline.Event{e}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Take([]timeline.Event{e}))
 		}
 		if got := strings.Join(made.lines, ", "); got != want {
 			t.Errorf("the window %v has %s, want %s", w, got, want)
@@ -258,16 +254,10 @@ func TestAllEvents(t *testing.T) {
 	t.Parallel()
 	known := []string{"Allocation", "Context", "CounterValue", "GPUUser", "GPUs", "Hang", "Instant", "Known", "Loss", "Metadata", "Note", "OutOfMemory", "Process", "Recording",
 		"Samples", "Slices", "SpanBegin", "SpanEnd", "StackSamples", "States", "Stream", "Thread", "ThreadEnd", "TorchBlock", "WorkList"}
-	files, err := filepath.Glob("timeline/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("timeline/*.go"))(t)
 	var all []string
 	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		for _, m := range regexp.MustCompile(`(?m)^func \(\w* ?\*(\w+)\) move\(`).FindAllStringSubmatch(string(text), -1) {
 			all = append(all, m[1])
 		}

@@ -8,15 +8,13 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Calls whose records were in a damaged block are not said to be those of another CUPTI client.
 func TestRecordsInDamage(t *testing.T) {
 	t.Parallel()
-	whole, err := os.ReadFile("../testdata/gpu/logs/streams.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile("../testdata/gpu/logs/streams.cudatrace"))(t)
 	found := 0
 	for at := len(whole) / 40; at < len(whole); at += len(whole) / 40 {
 		log := bytes.Clone(whole)
@@ -39,12 +37,9 @@ func TestRecordsInDamage(t *testing.T) {
 // process is in no catalog.
 func TestIndexOfDroppedBlock(t *testing.T) {
 	t.Parallel()
-	log, err := logtest.Assembled("process pid=1 start=1\n" +
+	log := must.Get(logtest.Assembled("process pid=1 start=1\n" +
 		"call pid=1 tid=1 func=#1 enter=100 dur=5\ncall pid=2 tid=2 func=#1 enter=200 dur=5\n" +
-		"kernel pid=3 context=1 stream=7 start=300 dur=5\nmemory pid=4 operation=1 time=400\nend complete=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+		"kernel pid=3 context=1 stream=7 start=300 dur=5\nmemory pid=4 operation=1 time=400\nend complete=1"))(t)
 	dropped := 0
 	for at := 16; at < len(log)-24; at += 24 + int(binary.LittleEndian.Uint32(log[at+12:])) {
 		if log[at+4] != 2 { // no block of records

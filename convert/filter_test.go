@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -96,10 +96,7 @@ func TestFilter(t *testing.T) {
 			logs["cut off"] = logtest.InMemory(g.Bytes())
 			for kind, open := range logs {
 				collector := timelinetest.NewCollector(t)
-				all, err := Timeline([]Log{{"log", open}}, Options{Filter: c.filter}, collector)
-				if err != nil {
-					t.Fatal(err)
-				}
+				all := must.Get(Timeline([]Log{{"log", open}}, Options{Filter: c.filter}, collector))(t)
 				if got := chosen(collector.Timeline()); got != c.want {
 					t.Errorf("%s: chosen are %s, want %s", kind, got, c.want)
 				}
@@ -107,9 +104,7 @@ func TestFilter(t *testing.T) {
 				if kind == "cut off" && want != nil {
 					want = &LeftOut{Slices: want.Slices, Unknown: want.Of > 0}
 				}
-				if diff := cmp.Diff(want, all[0].LeftOut); diff != "" {
-					t.Errorf("%s: left out is (-want +got):\n%s", kind, diff)
-				}
+				goldentest.Same(t, want, all[0].LeftOut, "%s: left out is", kind)
 			}
 		})
 	}
@@ -152,9 +147,7 @@ func TestFilterWithoutClock(t *testing.T) {
 	t.Parallel()
 	without := append([]string{strings.ReplaceAll(filterLog[0], "clock ", "# ")}, filterLog[1:]...)
 	c := timelinetest.NewCollector(t)
-	if _, err := Timeline([]Log{{"log", logtest.Parts(t, without...)}}, Options{Filter: Filter{To: 60}}, c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Timeline([]Log{{"log", logtest.Parts(t, without...)}}, Options{Filter: Filter{To: 60}}, c))(t)
 	if got := chosen(c.Timeline()); got != "10@1100 k@1160" {
 		t.Errorf("chosen are %s", got)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/join"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -36,15 +37,10 @@ func (p *piecemeal) open() (*tracelog.Reader, error) {
 func followed(t testing.TB, log []byte, sink timeline.Sink, sizes ...int) *GrowingLog {
 	t.Helper()
 	p := &piecemeal{log: log, size: sizes[0]}
-	f, err := Follow(p.open, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Follow(p.open, sink))(t)
 	for _, size := range sizes {
 		p.size = size
-		if err := f.Read(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Read(nil))
 	}
 	return f
 }
@@ -67,10 +63,7 @@ func gpuLogs(t testing.TB) map[string][]byte {
 	}
 	logs := make(map[string][]byte)
 	for _, path := range paths {
-		log, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(os.ReadFile(path))(t)
 		logs[filepath.Base(path)] = log
 	}
 	return logs
@@ -94,12 +87,8 @@ func TestFollowerJoinsAsConversion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newConversion([]Log{{name, logtest.InMemory(log)}}, Options{nested: true})
-			if err := c.read(); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.run(nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.read())
+			must.Get(c.run(nil))(t)
 			want := foundText(&c.logs[0].found)
 			for seed := range uint64(3) {
 				rnd := rand.New(rand.NewPCG(seed, 1))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A hang is a call that had not returned, and the kernel that it waited for.
@@ -89,10 +90,7 @@ kernel pid=1 context=1 stream=8 start=1300000 dur=1000 name=_Z5otherPi correlati
 		{"a program that exec replaced", begin + launched + waits + "process pid=1 start=3000000 exe=/bin/next args=next\n" + end, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := Timeline([]Log{{"test", logtest.Assemble(t, c.log)}}, Options{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(Timeline([]Log{{"test", logtest.Assemble(t, c.log)}}, Options{}, nil))(t)
 			if !slices.Equal(all[0].Hangs, c.want) {
 				t.Errorf("hangs %q, want %q", all[0].Hangs, c.want)
 			}

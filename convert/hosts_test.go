@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,10 +18,7 @@ func timelineOfRanks(t *testing.T, open []logtest.Opener) (*timelinetest.Timelin
 		logs = append(logs, Log{fmt.Sprintf("rank %d", i), o})
 	}
 	c := timelinetest.NewCollector(t)
-	all, err := Timeline(logs, Options{}, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline(logs, Options{}, c))(t)
 	return c.Timeline(), all
 }
 

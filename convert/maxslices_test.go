@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // launchesFile writes a log of launches.
@@ -22,9 +23,7 @@ func launchesFile(t testing.TB, launches int) string {
 	var log bytes.Buffer
 	logtest.WriteLaunches(t, &log, launches)
 	path := filepath.Join(t.TempDir(), "launches.cudatrace")
-	if err := os.WriteFile(path, log.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, log.Bytes(), 0o600))
 	return path
 }
 
@@ -38,10 +37,7 @@ func TestMaxSlices(t *testing.T) {
 		{MaxSlices: whole / 2, Format: FormatNamed("chrome")},
 	} {
 		out := filepath.Join(t.TempDir(), "x")
-		all, err := Files([]Log{Path(path)}, out, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Files([]Log{Path(path)}, out, o))(t)
 		if got := all[0].Slices; got > o.MaxSlices || got < o.MaxSlices*6/10 && !o.Longest || got == 0 {
 			t.Errorf("%+v: the trace has %d slices of %d", o, got, whole)
 		}
@@ -85,10 +81,7 @@ func TestMaxSlicesLongestProcessor(t *testing.T) {
 	}
 	for _, given := range [][]Log{{launches}, {alike}, ranked, {Path("../testdata/gpu/logs/streams.cudatrace")}, {Path("../testdata/gpu/logs/nvtx.cudatrace")}} {
 		path := filepath.Join(t.TempDir(), "whole")
-		all, err := Files(given, path, TraceOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Files(given, path, TraceOptions{}))(t)
 		tr := tptest.Open(t, path)
 		whole := all[0].Slices - uint64(tr.Int("select count(*) from slice where category in ('critical_path', 'step')"))
 		for _, most := range []uint64{whole - 1, whole/3 + 1} {
@@ -107,9 +100,7 @@ func TestMaxSlicesLongestProcessor(t *testing.T) {
 		}
 	}
 	out := filepath.Join(t.TempDir(), "x.pftrace")
-	if _, err := Files([]Log{alike}, out, TraceOptions{MaxSlices: 75, Longest: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Files([]Log{alike}, out, TraceOptions{MaxSlices: 75, Longest: true}))(t)
 	tr := tptest.Open(t, out)
 	if long, short := tr.Int("select count(*) from slice where dur = 501"), tr.Int("select count(*) from slice where dur = 500"); long != 50 || short < 20 {
 		t.Errorf("kept are %d of the longer ones, %d of the others", long, short)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -40,9 +40,7 @@ func openLogsWithStates(t *testing.T, logs []Log, o TraceOptions) (*tptest.Trace
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out.Bytes(), 0o644))
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	return tr, all
@@ -95,12 +93,8 @@ func TestCollectiveArrowsProcessor(t *testing.T) {
 	}
 	slices.Sort(want)
 	slices.Sort(waits)
-	if diff := cmp.Diff(want, lines(tr, collectiveArrows)); diff != "" {
-		t.Errorf("arrows (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(waits, lines(tr, `select ts, dur, name from slice where category = 'collective'`)); diff != "" {
-		t.Errorf("slices (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, lines(tr, collectiveArrows), "arrows")
+	goldentest.Same(t, waits, lines(tr, `select ts, dur, name from slice where category = 'collective'`), "slices")
 	if f := all[0].Collectives; f == nil || f.Communicators != 2 || f.Collectives != 2*steps || f.Waits != 4*steps || f.Doubtful != 0 {
 		t.Errorf("found %+v", f)
 	}
@@ -235,10 +229,7 @@ func TestCollectivesOfSomeRanksProcessor(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 1, PerHost: 3, Steps: 20, Straggler: 2, Late: 4e6})
 	some := func(text string) (*tptest.Trace, *Summary) {
-		list, err := ranks.ParseList(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(ranks.ParseList(text))(t)
 		tr, all := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{Ranks: list}}})
 		return tr, &all[0]
 	}
@@ -270,10 +261,7 @@ func TestRealRanksProcessor(t *testing.T) {
 	for text, shown := range map[string][]string{"": {"rank 0", "rank 1", "rank 2", "rank 3"}, "0,last": {"rank 0", "rank 3"}} {
 		var o TraceOptions
 		if text != "" {
-			list, err := ranks.ParseList(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			list := must.Get(ranks.ParseList(text))(t)
 			o.Filter.Ranks = list
 		}
 		tr, all := openLogsWithStates(t, logs, o)
@@ -312,10 +300,7 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 	t.Parallel()
 	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 20, Straggler: 3, Late: 4e6, WallOff: 300, WallError: 500})
 	for text, want := range map[string]int64{"0": 20, "2": 40, "3": 0} { // of rank 3's own host 20 more
-		list, err := ranks.ParseList(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(ranks.ParseList(text))(t)
 		tr, _ := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{Ranks: list}}})
 		if waits := tr.Int(`select count(*) from slice where name = 'waits for rank 3'`); waits != want {
 			t.Errorf("rank %s waits for rank 3 %d times, want %d", text, waits, want)
@@ -349,10 +334,7 @@ type madeTrace struct{ slices, arrows uint64 }
 func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTrace, tr *tptest.Trace) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out.pftrace")
-	all, err := Files(logsOf(ranks), out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Files(logsOf(ranks), out, o))(t)
 	tr = tptest.Open(t, out)
 	tptest.NoErrors(t, tr)
 	sum = madeTrace{all[0].Slices, uint64(len(lines(tr, collectiveArrows)))}

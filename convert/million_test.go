@@ -10,26 +10,19 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestLargeTrace has every slice and arrow of a large log in the trace. CUDATRACE_LAUNCHES
 // is the number of launches.
 func TestLargeTrace(t *testing.T) {
 	t.Parallel()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "20000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "20000")))(t)
 	var log bytes.Buffer
 	logtest.WriteLaunches(t, &log, n)
 	path := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(path+".cudatrace", log.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	s, err := File(path+".cudatrace", path+".pftrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path+".cudatrace", log.Bytes(), 0o644))
+	s := must.Get(File(path+".cudatrace", path+".pftrace"))(t)
 	if s.Kernels != uint64(n) || s.Matched != uint64(n) || s.Launches != uint64(n) || s.Waits == 0 || !s.Complete {
 		t.Fatalf("%d kernels, %d matched, %d launches, %d waits of %d launches; complete %t", s.Kernels, s.Matched, s.Launches, s.Waits, n, s.Complete)
 	}

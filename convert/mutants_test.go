@@ -15,6 +15,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -53,11 +54,8 @@ func TestMutants(t *testing.T) {
 // checkPeak holds the most memory that this process has taken against a number of bytes.
 func checkPeak(t *testing.T, allowed int64) {
 	t.Helper()
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if most := int64(peakOf(t, status)) << 10; most > allowed {
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
+	if most := int64(logtest.Peak(t, status)) << 10; most > allowed {
 		t.Errorf("it took %d bytes of memory", most)
 	}
 }
@@ -87,16 +85,10 @@ func mutantParents(t *testing.T) (logs [][]byte) {
 	logtest.WriteLaunches(t, &launches, 700)
 	logs = append(logs, launches.Bytes())
 	for _, text := range logtest.Texts(t, "testdata") {
-		log, err := logtest.Assembled(text.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(logtest.Assembled(text.Text))(t)
 		logs = append(logs, log)
 	}
-	gpu, err := os.ReadFile("../testdata/gpu/logs/streams.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gpu := must.Get(os.ReadFile("../testdata/gpu/logs/streams.cudatrace"))(t)
 	return append(logs, gpu)
 }
 
@@ -136,8 +128,6 @@ func verdicts(t *testing.T, name string, log []byte) (dumped, summed, converted 
 func processorTime(t testing.TB) time.Duration {
 	t.Helper()
 	var use syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }

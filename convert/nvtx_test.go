@@ -14,16 +14,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // rangesLog is the log of NVTX ranges on streams. Its recording begins at 100.
 func rangesLog(t *testing.T) Log {
 	t.Helper()
-	text, err := os.ReadFile("testdata/ranges.log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/ranges.log.txt"))(t)
 	return Log{"log", logtest.Assemble(t, string(text))}
 }
 
@@ -89,10 +87,7 @@ func TestNVTXFilter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			collector := timelinetest.NewCollector(t)
-			all, err := Timeline([]Log{rangesLog(t)}, Options{Filter: c.filter}, collector)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(Timeline([]Log{rangesLog(t)}, Options{Filter: c.filter}, collector))(t)
 			tl := collector.Timeline()
 			if got := chosen(tl); got != c.chosen {
 				t.Errorf("chosen are %s, want %s", got, c.chosen)
@@ -155,16 +150,10 @@ func TestNVTXFilterMatchesNothing(t *testing.T) {
 // The counts of a log are not held against the part that --nvtx or --caller selects.
 func TestSelectedPartIsComplete(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/ranges.log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/ranges.log.txt"))(t)
 	open := logtest.Assemble(t, strings.Replace(string(text), "process_end pid=40", "process_end pid=40 kernels=10", 1))
 	for _, f := range []Filter{{}, {NVTX: rangesOf("step")}, {Caller: "*"}} {
-		all, err := Timeline([]Log{{"log", open}}, Options{Filter: f}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Timeline([]Log{{"log", open}}, Options{Filter: f}, nil))(t)
 		if diff := cmp.Diff([]string{}, all[0].Reasons); diff != "" {
 			t.Errorf("%+v: %s", f, diff)
 		}

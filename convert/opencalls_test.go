@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -60,10 +61,7 @@ call pid=1 tid=1 func=cuCtxSynchronize enter=1000000 dur=5000
 			if !c.killed {
 				g.Finish(tracelog.End{Time: 5e9, Complete: 1})
 			}
-			all, err := Timeline([]Log{{"test", logtest.InMemory(g.Bytes())}}, Options{}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			all := must.Get(Timeline([]Log{{"test", logtest.InMemory(g.Bytes())}}, Options{}, nil))(t)
 			if s := &all[0]; s.Calls != c.calls || s.Unfinished != c.unfinished || !slices.Equal(s.Hangs, c.hangs) {
 				t.Errorf("%d calls, %d of them unfinished, hangs %q; want %d, %d and %q", s.Calls, s.Unfinished, s.Hangs, c.calls, c.unfinished, c.hangs)
 			}

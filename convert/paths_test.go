@@ -12,15 +12,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // traceOfLogs loads the trace of logs into the trace processor.
 func traceOfLogs(t *testing.T, o TraceOptions, logs ...Log) *tptest.Trace {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if _, err := Files(logs, path, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Files(logs, path, o))(t)
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	return tr
@@ -129,13 +128,8 @@ func TestNoPaths(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "trace.pftrace")
 		c.o.Compress = output.None
-		if _, err := Files([]Log{c.log}, path, c.o); err != nil {
-			t.Fatal(err)
-		}
-		trace, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Files([]Log{c.log}, path, c.o))(t)
+		trace := must.Get(os.ReadFile(path))(t)
 		for _, text := range []string{"critical path", "critical_path"} { // the track, and the category of its slices
 			if got := bytes.Contains(trace, []byte(text)); got != c.drawn {
 				t.Errorf("%s: %s is in the trace: %t", name, text, got)

@@ -14,6 +14,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -110,9 +112,7 @@ func openTrace(t *testing.T, open logtest.Opener) (*tptest.Trace, Summary) {
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
 	var out bytes.Buffer
 	sum := traceTo(t, open, TraceOptions{}, &out)
-	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out.Bytes(), 0o644))
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	return tr, sum
@@ -198,9 +198,7 @@ func checkCells(t *testing.T, tr *tptest.Trace, sql string, want ...any) {
 	for _, row := range tr.Values(sql) {
 		got = append(got, row...)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", sql, diff)
-	}
+	goldentest.Same(t, want, got, "%s", sql)
 }
 
 // A kernel that no record names has the name of its symbol.
@@ -239,9 +237,7 @@ func checkPythonSamples(t *testing.T, tr *tptest.Trace) {
 		"14: (no Python frame); copy":                                                            1000,
 		"12: main train.py:41; adam":                                                             4000,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("ns by stack (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "ns by stack")
 	if n := tr.Int(`select count(*) from perf_sample p where p.ts not in (select g.ts + g.dur from gpu_slice g) and not exists (select 1 from gpu_slice g where p.ts > g.ts and p.ts < g.ts + g.dur)`); n != 0 {
 		t.Errorf("%d samples are of times without GPU work", n)
 	}
@@ -253,16 +249,12 @@ func checkThreads(t *testing.T, tr *tptest.Trace) {
 	for _, row := range tr.Values(`select tid || ' ' || state, sum(dur) from thread_state join thread using (utid) where dur > 0 group by 1`) {
 		got[row[0].(string)] = row[1].(int64)
 	}
-	if diff := cmp.Diff(map[string]int64{"12 Running": 20300000, "12 S": 90000000, "12 R": 10000000}, got); diff != "" {
-		t.Errorf("ns by state (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]int64{"12 Running": 20300000, "12 S": 90000000, "12 R": 10000000}, got, "ns by state")
 	var stacks []string
 	for _, row := range tr.Values(`select f.name || ' < ' || coalesce(g.name, '') from perf_sample p join stack_profile_callsite c on p.callsite_id = c.id join stack_profile_frame f on c.frame_id = f.id
 			left join stack_profile_callsite d on c.parent_id = d.id left join stack_profile_frame g on d.frame_id = g.id order by p.ts`) {
 		stacks = append(stacks, row[0].(string))
 	}
 	want := []string{"at::add < main train.py:44", "(page fault or interrupt) < at::add", "at::add < python3.12", "python3.12 < "}
-	if diff := cmp.Diff(want, stacks); diff != "" {
-		t.Errorf("innermost frames (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, stacks, "innermost frames")
 }

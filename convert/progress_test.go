@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -15,10 +17,7 @@ import (
 func TestProgressOfLongLog(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{RowsPerBlock: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&log, tracelog.Options{RowsPerBlock: 16}))(t)
 	const launch, wait, outer = 1, 2, 3
 	call := func(tid uint32, function uint32, enter, dur uint64) {
 		w.Add(&tracelog.Call{PID: 7, TID: tid, Func: function, Enter: enter, Dur: dur, NArgs: 1, Args: [tracelog.MaxArgs]uint64{5}})
@@ -33,9 +32,7 @@ func TestProgressOfLongLog(t *testing.T) {
 		w.Add(&tracelog.API{PID: 7, TID: tid, Domain: tracelog.DomainDriver, Name: name, Start: start, Dur: dur})
 	}
 	flush := func() {
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 	}
 	w.Add(&tracelog.Process{PID: 7, Start: 1})
 	w.Add(&tracelog.Process{PID: 8, Start: 1}) // it has done nothing
@@ -94,13 +91,8 @@ func TestProgressOfLongLog(t *testing.T) {
 		8: {},
 	}
 	for _, from := range []int64{0, int64(log.Len() - 1<<14)} {
-		got, err := readProgress(logtest.InMemory(log.Bytes()), from, time.Now().Add(time.Minute))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("from byte %d of %d (-want +got):\n%s", from, log.Len(), diff)
-		}
+		got := must.Get(readProgress(logtest.InMemory(log.Bytes()), from, time.Now().Add(time.Minute)))(t)
+		goldentest.Same(t, want, got, "from byte %d of %d", from, log.Len())
 	}
 	if got, err := ReadProgress(logtest.InMemory(log.Bytes()), time.Now().Add(time.Minute)); err != nil || !cmp.Equal(want, got) {
 		t.Errorf("%+v, %v", got, err)
@@ -153,13 +145,8 @@ flushed pid=1 until=20000000000
 			"call pid=1 tid=1 func=cuCtxSynchronize enter=2000000 dur=1000", short},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all, err := readProgress(logtest.Assemble(t, begin+c.waits+end), 0, time.Now().Add(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, all[1].Streams); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			all := must.Get(readProgress(logtest.Assemble(t, begin+c.waits+end), 0, time.Now().Add(time.Minute)))(t)
+			goldentest.Same(t, c.want, all[1].Streams, "result")
 		})
 	}
 }
@@ -167,7 +154,7 @@ flushed pid=1 until=20000000000
 // Of launches that CUPTI alone has recorded the place tells the stream: one that hangs is seen beside another that goes on.
 func TestProgressBesideOthers(t *testing.T) {
 	t.Parallel()
-	all, err := readProgress(logtest.Assemble(t, `
+	all := must.Get(readProgress(logtest.Assemble(t, `
 process pid=1 start=1000 exe=/bin/app args=app
 clock monotonic=1000 realtime=1700000000000000000 boottime=1000
 thread pid=1 tid=1 name=main
@@ -183,12 +170,7 @@ api pid=1 tid=1 domain=1 name=cuLaunchKernel start=3201000 dur=3000 correlation=
 kernel pid=1 context=1 stream=8 start=3300000 dur=1000 name=_Z5otherPi correlation=4
 flushed until=20000000000
 flushed pid=1 until=20000000000
-`), 0, time.Now().Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+`), 0, time.Now().Add(time.Minute)))(t)
 	want := []StreamProgress{{Name: "stream 7", Work: "kernel spin", Time: 2101000}, {Name: "stream 8", Work: "other", Ended: true, Time: 3301000}}
-	if diff := cmp.Diff(want, all[1].Streams); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, all[1].Streams, "result")
 }

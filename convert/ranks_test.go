@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -22,10 +25,7 @@ func convertRanks(t testing.TB, logs []*logtest.RankLog) (*timelinetest.Timeline
 		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
 	}
 	c := timelinetest.NewCollector(t)
-	all, err := Timeline(list, Options{}, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline(list, Options{}, c))(t)
 	return c.Timeline(), all
 }
 
@@ -251,12 +251,8 @@ func TestManyLogsMemory(t *testing.T) {
 			logs = append(logs, Log{fmt.Sprint(i), logtest.InMemory(data.Bytes())})
 		}
 		c := newConversion(logs, Options{})
-		if err := c.read(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.run(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.read())
+		must.Get(c.run(nil))(t)
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
@@ -267,5 +263,113 @@ func TestManyLogsMemory(t *testing.T) {
 	before, after := held(few), held(many)
 	if after > before+(many-few)*each {
 		t.Errorf("%d logs leave %d KiB, %d leave %d: more than %d KiB a log", few, before>>10, many, after>>10, each>>10)
+	}
+}
+
+// rankLog is a log of a process with a rank, which uses one GPU.
+func rankLog(host string, pid int, variables, gpu string) string {
+	return fmt.Sprintf(`meta key=host value=%[1]s
+process pid=%[2]d start=10 exe=/bin/train environment=%[3]q
+device pid=%[2]d id=0 name=%[4]s uuid=%[4]s
+kernel pid=%[2]d device=0 context=1 stream=7 correlation=1 start=100 dur=5 name=k
+`, host, pid, variables, gpu)
+}
+
+// Ranks order processes and GPUs, in a log and between logs, and name processes.
+func TestRanks(t *testing.T) {
+	t.Parallel()
+	rank := func(n int) string { return fmt.Sprintf("LOCAL_RANK=%d\x00RANK=%d\x00WORLD_SIZE=12", n%4, n) }
+	for name, test := range map[string]struct {
+		logs []string
+		want string
+	}{
+		"one log": {[]string{rankLog("n1", 30, rank(10), "aa") + rankLog("n1", 20, "", "bb") + rankLog("n1", 10, rank(2), "cc")},
+			"rank 2: train 10, rank 10: train 30, train 20; GPUs cc aa bb"},
+		"logs of several hosts": {[]string{rankLog("n2", 7, rank(9), "aa"), rankLog("n1", 7, rank(1), "bb"), rankLog("n3", 7, rank(4), "cc")},
+			"rank 1: train 7, rank 4: train (n3, PID 7) 4194311, rank 9: train (n2, PID 7) 8388615; GPUs bb cc aa"},
+		"without ranks": {[]string{rankLog("n2", 9, "", "aa") + rankLog("n2", 8, "", "bb")}, "train 9, train 8; GPUs aa bb"},
+	} {
+		tl, _ := joinedTimelines(t, Options{}, test.logs...)
+		var processes, gpus []string
+		for _, p := range tl.Processes {
+			processes = append(processes, fmt.Sprintf("%s %d", p.Name, p.PID))
+		}
+		for _, g := range tl.GPUs {
+			gpus = append(gpus, g.Name)
+		}
+		got := strings.Join(processes, ", ") + "; GPUs " + strings.Join(gpus, " ")
+		goldentest.Same(t, test.want, got, "%s", name)
+	}
+}
+
+// identitiesOf are the logs of ranks, with a second of time each.
+func identitiesOf(world uint32, numbers ...uint32) (logs []Identity) {
+	for _, r := range numbers {
+		logs = append(logs, Identity{Name: fmt.Sprintf("rank%d", r), Run: "r1", Ranks: []uint32{r}, World: world, Begin: 5e9, End: 6e9, Aligned: true})
+	}
+	return logs
+}
+
+func TestRosterLines(t *testing.T) {
+	t.Parallel()
+	change := func(logs []Identity, i int, f func(l *Identity)) []Identity {
+		f(&logs[i])
+		return logs
+	}
+	for name, c := range map[string]struct {
+		logs []Identity
+		want []string
+	}{
+		"all":                  {identitiesOf(3, 0, 1, 2), nil},
+		"one log":              {identitiesOf(8, 0), nil},
+		"number not known":     {identitiesOf(0, 0, 5), nil},
+		"one is missing":       {identitiesOf(8, 0, 1, 2, 3, 4, 6, 7), []string{"rank 5 of 8 is not among the logs"}},
+		"several are missing":  {identitiesOf(8, 0, 3), []string{"ranks 1-2, 4-7 of 8 are not among the logs"}},
+		"left out on purpose":  {change(identitiesOf(8, 0, 3), 1, func(l *Identity) { l.Chosen = true }), nil},
+		"of another run":       {change(identitiesOf(3, 0, 1, 2, 2), 3, func(l *Identity) { l.Run, l.Name = "r2", "odd" }), []string{"odd is of another run, r2: the others are of r1"}},
+		"of a run not known":   {change(identitiesOf(3, 0, 1, 2), 0, func(l *Identity) { l.Run = "" }), nil},
+		"twice":                {change(identitiesOf(3, 0, 1, 2, 2), 3, func(l *Identity) { l.Name = "copy" }), []string{"rank 2 is in several logs, rank2 and copy: are they of one run?"}},
+		"ends early":           {change(identitiesOf(3, 0, 1, 2), 1, func(l *Identity) { l.End -= 400e6 }), []string{"rank1 ends 400.0 ms before the others: rank 1"}},
+		"ends a little early":  {change(identitiesOf(3, 0, 1, 2), 1, func(l *Identity) { l.End -= 40e6 }), nil},
+		"within the error":     {change(identitiesOf(3, 0, 1, 2), 1, func(l *Identity) { l.End -= 400e6; l.Error = 380e6 }), nil},
+		"clock not known":      {change(identitiesOf(3, 0, 1, 2), 1, func(l *Identity) { l.End -= 400e6; l.Aligned = false }), nil},
+		"without ranks":        {[]Identity{{Name: "a"}, {Name: "b"}}, nil},
+		"many in several logs": {append(identitiesOf(5, 0, 1, 2, 3, 4), identitiesOf(5, 0, 1, 2, 3, 4)...), []string{"rank 0 is in several logs, rank0 and rank0: are they of one run?", "rank 1 is in several logs, rank1 and rank1: are they of one run?", "rank 2 is in several logs, rank2 and rank2: are they of one run?", "2 more ranks are in several logs"}},
+	} {
+		if got := RosterLines(c.logs); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func TestRuns(t *testing.T) {
+	t.Parallel()
+	at := func(begin uint64, run string, world uint32, ranks ...uint32) Identity {
+		return Identity{Run: run, Ranks: ranks, World: world, Begin: begin, End: begin + 10, Aligned: true}
+	}
+	unknown := at(0, "", 2, 1)
+	unknown.Aligned = false
+	for name, c := range map[string]struct {
+		logs []Identity
+		want string
+	}{
+		"none":                               {nil, "[]"},
+		"one run":                            {[]Identity{at(0, "a", 3, 2), at(1, "a", 3, 0), at(2, "a", 3, 1)}, "[[0 1 2]]"},
+		"clocks of hosts that differ":        {[]Identity{at(0, "a", 2, 0), at(1000, "a", 2, 1)}, "[[0 1]]"},
+		"two runs":                           {[]Identity{at(0, "a", 2, 0), at(0, "b", 2, 0), at(0, "a", 2, 1), at(0, "b", 2, 1)}, "[[0 2] [1 3]]"},
+		"several runs of one job":            {[]Identity{at(0, "a", 2, 0), at(1, "a", 2, 1), at(50, "a", 2, 1), at(51, "a", 2, 0)}, "[[0 1] [2 3]]"},
+		"a job that runs one process":        {[]Identity{at(0, "a", 1, 0), at(1, "a", 1, 0)}, "[[0] [1]]"},
+		"a job that runs no ranks":           {[]Identity{at(0, "a", 0), at(1, "a", 0)}, "[[0] [1]]"},
+		"no name, at one time":               {[]Identity{at(0, "", 2, 0), at(5, "", 2, 1), at(30, "", 2, 0), at(31, "", 2, 1)}, "[[0 1] [2 3]]"},
+		"no name, a rank of each run":        {[]Identity{at(0, "", 2, 0), at(30, "", 2, 1)}, "[[0] [1]]"},
+		"no name, and a clock is not known":  {[]Identity{at(0, "", 2, 0), unknown}, "[[0] [1]]"},
+		"numbers of ranks that differ":       {[]Identity{at(0, "a", 2, 0), at(0, "a", 3, 1)}, "[[0] [1]]"},
+		"a log of several ranks":             {[]Identity{at(0, "a", 4, 0, 1), at(0, "a", 4, 2, 3)}, "[[0 1]]"},
+		"the same rank at one time":          {[]Identity{at(0, "a", 2, 0), at(1, "a", 2, 0)}, "[[0] [1]]"},
+		"a number of ranks that is not told": {[]Identity{at(0, "a", 0, 0), at(0, "a", 0, 1)}, "[[0 1]]"},
+	} {
+		if got := fmt.Sprint(RunsOf(c.logs)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

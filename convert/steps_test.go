@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -60,9 +61,7 @@ func TestSteps(t *testing.T) {
 			t.Parallel()
 			collector := timelinetest.NewCollector(t)
 			steps := Steps{Ranges: pattern.Ranges{Name: "step", Domain: "d"}, Chosen: true, First: c.first, Last: c.last}
-			if _, err := Timeline([]Log{stepsLog(t, c.names...)}, Options{Filter: Filter{Steps: steps}}, collector); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(Timeline([]Log{stepsLog(t, c.names...)}, Options{Filter: Filter{Steps: steps}}, collector))(t)
 			tl := collector.Timeline()
 			got := chosen(tl) + ", steps"
 			for _, p := range tl.Processes {
@@ -121,9 +120,7 @@ func TestRecordedSteps(t *testing.T) {
 func stepsOf(t *testing.T, l Log, f Filter) (numbers []string) {
 	t.Helper()
 	collector := timelinetest.NewCollector(t)
-	if _, err := Timeline([]Log{l}, Options{Filter: f}, collector); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(Timeline([]Log{l}, Options{Filter: f}, collector))(t)
 	for _, p := range collector.Timeline().Processes {
 		for _, th := range p.Threads {
 			for _, tr := range th.Tracks {

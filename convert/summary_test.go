@@ -10,7 +10,9 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/join"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/sampled"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A summary tells at most maxErrors kinds of failed call apart, the frequent ones,
@@ -46,10 +48,7 @@ func TestCUDATime(t *testing.T) {
 		"kernel pid=1 device=0 context=1 stream=7 start=0 dur=0 name=k\ncall pid=1 tid=1 func=#1 enter=5000 dur=9 ret=0\n":         9,
 	} {
 		open := logtest.Assemble(t, "clock monotonic=1000 realtime=1 boottime=1\nfunction id=1 name=cuInit library=driver args=\"\"\n"+text+"end time=900000 complete=1\n")
-		all, err := Timeline([]Log{{"test", open}}, Options{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Timeline([]Log{{"test", open}}, Options{}, nil))(t)
 		if s := all[0]; s.CUDANS != want || s.DurationNS != 899000 {
 			t.Errorf("%d ns of CUDA in %d, want %d\n%s", s.CUDANS, s.DurationNS, want, text)
 		}
@@ -60,19 +59,13 @@ func TestCUDATime(t *testing.T) {
 // are two figures.
 func TestSampledFigures(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/metrics.log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/metrics.log.txt"))(t)
 	const gpm = `metric_set id=5 source=2 device=0 uuid=00112233445566778899aabbccddeeff interval=200000
 metric set=5 index=0 name=gpm_sm_active label="SM active" unit=1 value_kind=1 scale=1
 sample set=5 start=1100000 dur=200000 nvalues=1 value0=1001
 sample set=5 start=1300000 dur=200000 nvalues=1 value0=2501
 `
-	all, err := Timeline([]Log{{"test", logtest.Assemble(t, string(text)+gpm)}}, Options{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Timeline([]Log{{"test", logtest.Assemble(t, string(text)+gpm)}}, Options{}, nil))(t)
 	figure := func(label, name, source string, u metric.Unit, mean, median, p95, most float64) sampled.Figure {
 		return sampled.Figure{Label: label, Metric: name, Source: source, Unit: u, UnitName: u.String(), Time: 300_000, Mean: mean, Median: median, P95: p95, Max: most}
 	}
@@ -104,7 +97,5 @@ func TestLimitNotes(t *testing.T) {
 		"1 call, range or function inside too many others: cut off or left out",
 		"3 allocations and memory pools are not counted: there were more than 1,048,576",
 	}
-	if diff := cmp.Diff(want, (&join.Found{Forced: 1, Late: 2000, TooDeep: 1, Untracked: 3}).Notes()); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, (&join.Found{Forced: 1, Late: 2000, TooDeep: 1, Untracked: 3}).Notes(), "notes")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // statesOfHost is the log of a host, on which two threads share a processor. A large number of a processor is not one that a trace may have.
@@ -44,9 +45,7 @@ func TestStatesOfHostsProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out.Bytes(), 0o600))
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	got := fmt.Sprint(tr.Values(`select t.name, state, s.dur, s.cpu from thread_state s join thread t using (utid) order by t.name, s.ts`))
@@ -88,10 +87,7 @@ func TestMaxSlicesOfStatesProcessor(t *testing.T) {
 	log := Log{"states", logtest.Assemble(t, text.String())}
 	for _, longest := range []bool{false, true} {
 		out := filepath.Join(t.TempDir(), "x.pftrace")
-		all, err := Files([]Log{log}, out, TraceOptions{MaxSlices: 900, Longest: longest})
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(Files([]Log{log}, out, TraceOptions{MaxSlices: 900, Longest: longest}))(t)
 		tr := tptest.Open(t, out)
 		calls, states := tr.Int("select count(*) from slice where name = 'cuInit'"), tr.Int("select count(*) from thread_state")
 		if got := all[0].Slices; got > 900 || longest != (calls > 450) || longest != (states == 0) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // viewOf is the view that a trace has.
@@ -18,9 +19,7 @@ func viewOf(t *testing.T, tr *tptest.Trace) (v perfetto.View) {
 	if len(rows) != 1 {
 		t.Fatalf("%d views", len(rows))
 	}
-	if err := json.Unmarshal([]byte(rows[0][0].(string)), &v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(rows[0][0].(string)), &v))
 	return v
 }
 

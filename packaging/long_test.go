@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // longRelease returns the folder of the release and its version, for the slow tests.
@@ -21,14 +23,8 @@ func longRelease(t *testing.T) (folder, version string) {
 func TestReproducible(t *testing.T) {
 	t.Parallel()
 	folder, version := longRelease(t)
-	sums, err := os.ReadFile(filepath.Join(folder, "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.ReadFile(filepath.Join(folder, "cudatrace-"+version+"-linux-amd64.cdx.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sums := must.Get(os.ReadFile(filepath.Join(folder, "SHA256SUMS")))(t)
+	info := must.Get(os.ReadFile(filepath.Join(folder, "cudatrace-"+version+"-linux-amd64.cdx.json")))(t)
 	_, rest, _ := strings.Cut(string(info), `"timestamp": "`)
 	date, _, _ := strings.Cut(rest, `"`)
 	dir := t.TempDir()
@@ -37,14 +33,9 @@ func TestReproducible(t *testing.T) {
 		git -C "$ROOT" ls-files -z -co --exclude-standard | tar -C "$ROOT" --null -T - -cf - | tar -C sources -xf -
 		SOURCE_DATE_EPOCH=$(date -d "$DATE" +%s) sources/packaging/release.sh "$PWD/again"`)
 	cmd.Dir = dir
-	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs(".."))(t)
 	cmd.Env = append(os.Environ(), "ROOT="+root, "DATE="+date, "VERSION="+version)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	again, err := os.ReadFile(filepath.Join(dir, "again", "SHA256SUMS"))
 	if err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the second release has other checksums:\n%s\nthe first:\n%s", err, again, sums)

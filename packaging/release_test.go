@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // release returns the folder of the release, and its version.
@@ -129,13 +131,9 @@ func TestDeb(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		root := t.TempDir()
 		for _, name := range []string{"info", "updates", "triggers"} {
-			if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg", name), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(root, "var/lib/dpkg", name), 0o755))
 		}
-		if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, "var/lib/dpkg/status"), nil, 0o644))
 		dpkg := []string{"dpkg", "--root=" + root, "--force-architecture", "--log=" + os.DevNull}
 		output(t, append(dpkg, "--install", theFile(t, filepath.Join(folder, "cudatrace_*_"+arch+".deb")))...)
 		wantInstalled(t, root, arch, version)
@@ -153,10 +151,7 @@ func TestDeb(t *testing.T) {
 // contact is the address that SECURITY.md names.
 func contact(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../SECURITY.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../SECURITY.md"))(t)
 	_, behind, _ := strings.Cut(string(text), "[privately](")
 	address, _, ok := strings.Cut(behind, ")")
 	if !ok {
@@ -201,9 +196,7 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	output(t, append([]string{"make", "-s", "-C", "..", "uninstall"}, where...)...)
-	if err := os.Rename(filepath.Join(root, "opt/x"), filepath.Join(root, "usr")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(root, "opt/x"), filepath.Join(root, "usr")))
 	wantEmpty(t, root)
 }
 
@@ -220,18 +213,10 @@ func unpack(t *testing.T, arch string) (command []string) {
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	amd64, arm64 := unpack(t, "amd64"), unpack(t, "arm64")
-	log, err := filepath.Abs("../testdata/gpu/logs/streams.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(filepath.Abs("../testdata/gpu/logs/streams.cudatrace"))(t)
+	data := must.Get(os.ReadFile(log))(t)
 	cut := filepath.Join(t.TempDir(), "cut.cudatrace")
-	if err := os.WriteFile(cut, data[:9000], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(cut, data[:9000], 0o644))
 	for _, args := range []string{
 		"convert LOG -o OUT.pftrace", "convert LOG -o OUT.pftrace --compress none --from 0.1 --max-slices 100", "convert LOG --format chrome -o OUT.json.gz",
 		"stats LOG --report all", "stats LOG --format json", "info LOG --format json", "dump LOG", "dump LOG --format ndjson", "diff LOG LOG --significance none --format json",
@@ -259,15 +244,9 @@ func results(t *testing.T, command []string, args string) string {
 		t.Fatalf("%s: %v\n%s", args, err, out)
 	}
 	all := string(out)
-	files, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
 	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		all += filepath.Base(file) + "\n" + string(data)
 	}
 	return all
@@ -322,10 +301,7 @@ func TestWheel(t *testing.T) {
 func TestContainerfile(t *testing.T) {
 	t.Parallel()
 	folder, version := release(t)
-	text, err := os.ReadFile("Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("Containerfile"))(t)
 	added := regexp.MustCompile(`(?m)^ADD (\S+) /$`).FindStringSubmatch(string(text))
 	copied := regexp.MustCompile(`(?m)^COPY --from=archive (\S+) (\S+)$`).FindAllStringSubmatch(string(text), -1)
 	if added == nil || len(copied) != 2 {
@@ -337,9 +313,7 @@ func TestContainerfile(t *testing.T) {
 		output(t, "tar", "-xf", archive, "-C", stage)
 		for _, c := range copied {
 			from, to := theFile(t, filepath.Join(stage, c[1])), filepath.Join(image, c[2])
-			if err := os.MkdirAll(to, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(to, 0o755))
 			output(t, "cp", "-r", from+"/.", to)
 		}
 		for _, program := range []string{"cudatrace", "usr/local/bin/cudatrace"} {
@@ -356,10 +330,7 @@ func TestChecksums(t *testing.T) {
 	t.Parallel()
 	folder, _ := release(t)
 	sums := filepath.Join(folder, "SHA256SUMS")
-	text, err := os.ReadFile(sums)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(sums))(t)
 	cmd := exec.Command("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS")
 	cmd.Dir = folder
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -380,16 +351,10 @@ func TestSBOM(t *testing.T) {
 		path := program[len(program)-1]
 		var want []string
 		for _, m := range regexp.MustCompile(`\tdep\t(\S+)\t(\S+)\th1:(\S+)`).FindAllStringSubmatch(output(t, "go", "version", "-m", path), -1) {
-			sum, err := base64.StdEncoding.DecodeString(m[3])
-			if err != nil {
-				t.Fatal(err)
-			}
+			sum := must.Get(base64.StdEncoding.DecodeString(m[3]))(t)
 			want = append(want, fmt.Sprintf("%s %s %x", m[1], m[2], sum))
 		}
-		text, err := os.ReadFile(filepath.Join(folder, "cudatrace-"+version+"-linux-"+arch+".cdx.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(folder, "cudatrace-"+version+"-linux-"+arch+".cdx.json")))(t)
 		var bom struct {
 			Metadata struct {
 				Component struct{ Version, PURL string }
@@ -399,9 +364,7 @@ func TestSBOM(t *testing.T) {
 				Hashes        []struct{ Alg, Content string }
 			}
 		}
-		if err := json.Unmarshal(text, &bom); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(text, &bom))
 		var got []string
 		for _, c := range bom.Components {
 			if c.Name != "std" {
@@ -417,10 +380,7 @@ func TestSBOM(t *testing.T) {
 			!strings.Contains(bom.Metadata.Component.PURL, "goarch="+arch) {
 			t.Errorf("%s: %+v, want %q", arch, bom, want)
 		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(path))(t)
 		if len(content) > 36<<20 {
 			t.Errorf("%s: the program has %d bytes", arch, len(content))
 		}

@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The version is that of the first heading of CHANGELOG.md. What is not released, or is changed, has its commit.
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("version.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("version.sh"))(t)
 	for _, of := range []struct {
 		heading       string
 		clone, change bool
@@ -30,12 +29,8 @@ func TestVersion(t *testing.T) {
 		dir := t.TempDir()
 		for name, text := range map[string]string{"packaging/version.sh": string(script), "CHANGELOG.md": "# Changes\n\n" + of.heading + "\n\n## 1.0.0 (2025-01-01)\n"} {
 			path := filepath.Join(dir, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(text), 0o755))
 		}
 		if of.clone {
 			git := []string{"git", "-C", dir, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"}
@@ -44,9 +39,7 @@ func TestVersion(t *testing.T) {
 			output(t, append(git, "commit", "-q", "-m", "first")...)
 		}
 		if of.change {
-			if err := os.WriteFile(filepath.Join(dir, "packaging/version.sh"), append(script, '\n'), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, "packaging/version.sh"), append(script, '\n'), 0o755))
 		}
 		cmd := exec.Command("sh", filepath.Join(dir, "packaging/version.sh"))
 		cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/parquet"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // columns of every type, encoding and shape.
@@ -118,15 +119,9 @@ func write(t testing.TB, path string, groups [][]parquet.Values) {
 	for _, g := range groups {
 		w.Group(e, parquet.RowGroup{Rows: len(g[0].Ints), Values: func(_, i int) parquet.Values { return g[i] }})
 	}
-	if err := e.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Wait())
+	must.Do(t, w.Close())
+	must.Do(t, os.WriteFile(path, b.Bytes(), 0o600))
 }
 
 // cell is a value as the engines print it.

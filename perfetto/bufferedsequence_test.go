@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // pieces keeps each write.
@@ -77,9 +78,7 @@ func TestBufferedBound(t *testing.T) {
 	if most > maxBuffered+1<<10 || out.n < maxBuffered {
 		t.Errorf("up to %d bytes were buffered, %d were written", most, out.n)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 }
 
 // An event never goes out before an earlier one of its track that has the same time.
@@ -95,9 +94,7 @@ func TestOrderAtOneTime(t *testing.T) {
 	track.End(20)
 	track.Begin(20, &second, 0, UintArgs{})
 	track.End(20)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	trace := slices.Concat(out...)
 	end := bytes.Index(trace, sliceEndEvent)
 	if next := bytes.Index(trace, []byte("second")); end < 0 || next < end {

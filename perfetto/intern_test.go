@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A string has one number, whatever strings were asked for in between.
@@ -81,10 +82,7 @@ func TestInternedOncePerSequence(t *testing.T) {
 			}
 		}
 	})
-	text, err := tracetest.Text(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(tracetest.Text(trace))(t)
 	if n := strings.Count(text, `event_names { iid: 1 name: "call" }`); n != 3 {
 		t.Errorf("the name is interned %d times in 3 sequences", n)
 	}

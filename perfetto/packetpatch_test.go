@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A packet that is patched is, byte for byte, the packet that is encoded.
@@ -41,9 +42,7 @@ func comparePatched(t *testing.T, events []byte) {
 	if !bytes.Equal(patched, encoded) {
 		t.Fatalf("%d bytes with patches differ from %d bytes without; events %x", len(patched), len(encoded), events)
 	}
-	if _, err := tracetest.Text(patched); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(tracetest.Text(patched))(t)
 }
 
 // A patchTest writes events that bytes stand for.

@@ -5,15 +5,13 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // rows compares the result of a query with the rows wanted.
 func rows(t *testing.T, tr *tptest.Trace, sql string, want ...[]any) {
 	t.Helper()
-	if diff := cmp.Diff(want, tr.Values(sql)); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", sql, diff)
-	}
+	goldentest.Same(t, want, tr.Values(sql), "%s", sql)
 }
 
 type row = []any

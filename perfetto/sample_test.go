@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Three weeks of uptime: times need 51 bits.
@@ -69,9 +71,7 @@ func encode(t testing.TB, o Options, write func(w *Writer)) []byte {
 	var out bytes.Buffer
 	w := NewWriter(&out, o)
 	write(w)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -79,8 +79,6 @@ func encode(t testing.TB, o Options, write func(w *Writer)) []byte {
 func save(t testing.TB, o Options, write func(w *Writer)) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, encode(t, o, write), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, encode(t, o, write), 0o644))
 	return path
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // processor is the trace processor. It carries the descriptors of Perfetto's messages.
@@ -202,10 +203,7 @@ type constant struct{ value, comment string }
 // constants returns the constants of a file that are literals, by name.
 func constants(t *testing.T, path string) map[string]constant {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments))(t)
 	all := make(map[string]constant)
 	ast.Inspect(file, func(n ast.Node) bool {
 		if spec, ok := n.(*ast.ValueSpec); ok {

@@ -3,6 +3,8 @@ package perfetto
 import (
 	"errors"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/perfetto/tptest"
 )
 
 func TestShift(t *testing.T) {
@@ -84,5 +86,73 @@ func TestMisuse(t *testing.T) {
 				t.Error("no error")
 			}
 		})
+	}
+}
+
+func TestMetadata(t *testing.T) {
+	t.Parallel()
+	tr := tptest.Open(t, save(t, Options{Monotonic: 5, Start: 5}, func(w *Writer) {
+		w.Metadata(nil)
+		w.Metadata([]Fact{{"host", "node"}, {"args", "a b\x00\xff"}})
+		w.Metadata([]Fact{{"host", "other"}})
+	}))
+	tptest.NoErrors(t, tr)
+	rows(t, tr, `select name, str_value from metadata where name glob 'cr-*' order by name`,
+		row{"cr-2-host", "other"}, row{"cr-args", "a b��"}, row{"cr-host", "node"})
+}
+
+// begin opens a slice with a template of its own.
+func begin(t *Track, ts uint64, name, category string, submitted []uint64, args []Arg) {
+	var e TrackEventTemplate
+	e.Encode(t.w, name, category, args)
+	t.BeginWith(ts, &e, submitted, UintArgs{})
+}
+
+// instant writes an instant event with a template of its own.
+func instant(t *Track, ts uint64, name, category string, args []Arg) {
+	var e TrackEventTemplate
+	e.Encode(t.w, name, category, args)
+	t.Instant(ts, &e)
+}
+
+// work writes GPU work with a template of its own.
+func work(q *Queue, id, start, dur uint64, e RenderStageEvent) {
+	var t RenderStageTemplate
+	t.Encode(q.sequence.w, &e)
+	q.Event(&t, id, start, dur, UintArgs{})
+}
+
+// Beginnings of slices go to one sequence where they lie in no other slice, and to another
+// one inside of slices. An end too many changes nothing.
+func TestTrackSequences(t *testing.T) {
+	t.Parallel()
+	w := NewWriter(new(countingWriter), Options{})
+	track := w.Thread(Thread{PID: 1, TID: 1})
+	var e TrackEventTemplate
+	e.Encode(w, "call", "driver", nil)
+	last := func() (times [trackSequences]uint64) {
+		for i, s := range track.sequences {
+			if s != nil {
+				times[i] = s.last
+			}
+		}
+		return times
+	}
+	for _, step := range []struct {
+		write func()
+		want  [trackSequences]uint64
+	}{
+		{func() { track.End(1) }, [...]uint64{0, 0, 1}},
+		{func() { track.Begin(2, &e, 0, UintArgs{}) }, [...]uint64{2, 0, 1}},
+		{func() { track.Instant(3, &e) }, [...]uint64{2, 3, 1}},
+		{func() { track.BeginWith(4, &e, nil, UintArgs{}) }, [...]uint64{2, 4, 1}},
+		{func() { track.End(5) }, [...]uint64{2, 4, 5}},
+		{func() { track.End(6) }, [...]uint64{2, 4, 6}},
+		{func() { track.Instant(7, &e) }, [...]uint64{7, 4, 6}},
+	} {
+		step.write()
+		if got := last(); got != step.want {
+			t.Errorf("the sequences end at %v, want %v", got, step.want)
+		}
 	}
 }

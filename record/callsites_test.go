@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -38,14 +39,8 @@ type namedCalls struct {
 // recordNames records a program with CUPTI's records alone, with runtime those of the runtime's functions that create GPU work.
 func recordNames(t *testing.T, runtime bool, program string, args ...string) namedCalls {
 	t.Helper()
-	dir, err := simulated()
-	if err != nil {
-		t.Fatal(err)
-	}
-	functions, err := cudaapi.Select("default", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(simulated())(t)
+	functions := must.Get(cudaapi.Select("default", nil, nil))(t)
 	for _, f := range cudaapi.Functions(cudaapi.All) {
 		if runtime && f.GPUWork && f.Library == cudaapi.Runtime {
 			functions = append(functions, f)
@@ -65,10 +60,7 @@ func recordNames(t *testing.T, runtime bool, program string, args ...string) nam
 
 func countNames(t *testing.T, log string) namedCalls {
 	t.Helper()
-	f, err := tracelog.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(tracelog.Open(log))(t)
 	defer f.Close()
 	n := namedCalls{counts: map[string]int{}}
 	functions := map[uint32]string{}
@@ -88,9 +80,7 @@ func countNames(t *testing.T, log string) namedCalls {
 			}
 		}
 	}
-	if err := f.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Err())
 	for _, c := range calls {
 		function, known := functions[c.Caller]
 		if c.Domain == tracelog.DomainDriver && !known {
@@ -150,23 +140,12 @@ func TestNamelessRuntime(t *testing.T) {
 
 func recordNameless(t *testing.T, source CallSource) {
 	t.Helper()
-	dir, err := simulated()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(simulated())(t)
 	stripped := filepath.Join(t.TempDir(), "stripped")
-	if out, err := exec.Command("strip", "-o", stripped, filepath.Join(dir, "bin/launchloop-static")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("strip", "-o", stripped, filepath.Join(dir, "bin/launchloop-static")))
 	const n = 100000
-	env, err := exec.LookPath("env")
-	if err != nil {
-		t.Fatal(err)
-	}
-	functions, err := cudaapi.Select("default", nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Get(exec.LookPath("env"))(t)
+	functions := must.Get(cudaapi.Select("default", nil, nil))(t)
 	said := make(chan string, 10)
 	result, err := Run(Options{
 		Program: env, Args: []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib"), stripped, "-n", fmt.Sprint(n)},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -18,16 +19,9 @@ func ranked(t *testing.T, rank string) uint32 {
 	if _, err := cmd.StdinPipe(); err != nil { // else it ends at once
 		t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
+	must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	return uint32(cmd.Process.Pid)
 }
@@ -35,10 +29,7 @@ func ranked(t *testing.T, rank string) uint32 {
 // TestChosenAgain records a process that has the PID of one that was left out. The other's rank is still told.
 func TestChosenAgain(t *testing.T) {
 	t.Parallel()
-	list, err := ranks.ParseList("0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(ranks.ParseList("0"))(t)
 	s := &session{opts: Options{Ranks: list}, events: make(chan event), over: make(chan struct{})}
 	go func() {
 		for e := range s.events {

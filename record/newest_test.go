@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/internal/callers"
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/internal/probe"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -54,9 +55,7 @@ func TestFileWaitsForCaller(t *testing.T) {
 		s.calls.callers.After(func() { <-reading }) // it reads a large file
 		s.log.Add(&tracelog.Function{ID: 4, Name: "cuMemAlloc_v2", Library: "driver"})
 		s.log.Add(&tracelog.Call{PID: 1, TID: 2, Func: 4, Caller: 7, Enter: 1, Ret: 2})
-		if err := s.log.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.log.Flush())
 		for range 20 {
 			s.lookAtNewest()
 			if _, ok := s.takeNext().(watched); !ok || s.newest.wish == nil || s.newest.writing {
@@ -84,10 +83,7 @@ func TestFileWaitsForCaller(t *testing.T) {
 // reasonOf returns why a file of the newest part was written.
 func reasonOf(t *testing.T, log string) (why string) {
 	t.Helper()
-	r, err := tracelog.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.Open(log))(t)
 	defer r.Close()
 	for r.Next() {
 		b := r.Block()
@@ -141,10 +137,7 @@ func TestFileWaitsForProcess(t *testing.T) {
 	s.decide(notEarly, 0)
 	look(false) // the file at the end has it
 	for i, want := range []uint32{1, 0} {
-		r, err := tracelog.Open(files[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(tracelog.Open(files[i]))(t)
 		for r.Next() { // to the end
 		}
 		if end, ok := r.End(); !ok || end.Complete != want || want == 0 && end.Reason != lateText(9) {

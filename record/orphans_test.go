@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -19,9 +20,7 @@ func startMarked(t *testing.T, setting string) (pid int, end func()) {
 	t.Helper()
 	cmd := exec.Command("sleep", "1000")
 	cmd.Env = append(os.Environ(), setting)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	end = func() { cmd.Process.Kill(); cmd.Wait() }
 	t.Cleanup(end)
 	return cmd.Process.Pid, end

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -16,12 +17,8 @@ func machineFiles(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	write := func(path, text string) {
 		path = filepath.Join(root, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("proc/driver/nvidia/gpus/0000:09:00.0/information", "Model: \t\t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\n")
 	write("proc/driver/nvidia/gpus/0000:18:00.0/information",
@@ -30,12 +27,8 @@ func machineFiles(t *testing.T, files map[string]string) string {
 		write("sys/devices/pci0000:17/0000:17:01.0/"+name, text+"\n")
 	}
 	bus := filepath.Join(root, "sys/bus/pci/devices")
-	if err := os.MkdirAll(bus, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../../../devices/pci0000:17/0000:17:01.0/0000:18:00.0", filepath.Join(bus, "0000:18:00.0")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(bus, 0o700))
+	must.Do(t, os.Symlink("../../../devices/pci0000:17/0000:17:01.0/0000:18:00.0", filepath.Join(bus, "0000:18:00.0")))
 	return root
 }
 

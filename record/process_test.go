@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/internal/probe"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/ranks"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -30,10 +31,7 @@ var stateNames = []string{"met", "attaching", "recorded", "unrecorded", "ending"
 // rules that it has to follow.
 func TestTransitions(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../docs/architecture.md"))(t)
 	_, table, _ := strings.Cut(string(page), "<!-- life -->\n")
 	table, _, _ = strings.Cut(table, "<!-- end -->")
 	lines := strings.Split(strings.TrimSpace(table), "\n")

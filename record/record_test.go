@@ -6,20 +6,15 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // newLog makes a log that nobody reads.
 func newLog(t *testing.T) *tracelog.Writer {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
+	w := must.Get(tracelog.NewFileWriter(f, tracelog.Options{}))(t)
 	t.Cleanup(func() { w.Close(tracelog.End{}) })
 	return w
 }

@@ -9,19 +9,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestUnseen has processes open the driver's device, and are not recorded: while they run and when they have ended.
 func TestUnseen(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	content, err := os.ReadFile("../build/sim/lib/libcudart.so.13") // any library
 	device, nvml, library := filepath.Join(dir, "dev", "nvidia-uvm"), filepath.Join(dir, "dev", "copy"), filepath.Join(dir, "library")
-	if err := errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666), os.WriteFile(library, content, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.Mkdir(filepath.Dir(device), 0o777), os.WriteFile(device, content, 0o666), os.WriteFile(library, content, 0o666)))
 	if err := os.Link(device, nvml); err != nil { // the same file, which is not mapped as a device
 		t.Fatal(err)
 	}
@@ -104,13 +102,9 @@ func TestUnseen(t *testing.T) {
 
 // TestUnseenByExec has a process that said hello run another program that opens the device, too.
 func TestUnseenByExec(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	device := filepath.Join(t.TempDir(), "device")
-	if err := os.WriteFile(device, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(device, nil, 0o666))
 	t.Setenv(deviceVar, device)
 	u := newUnseen("CUDA_INJECTION64_PATH=/library", nil)
 	defer u.close()

@@ -170,10 +170,6 @@ func TestWrongValues(t *testing.T) {
 		{"stats x --max-slices 5M", "stats: unknown option --max-slices"},
 		{"convert x --max-slices 0",
 			`^cudatrace: convert: --max-slices "0" is not a number of things: write 500000, 500K or 4M`},
-		{"convert x --split 5s",
-			"^cudatrace: convert: --split does not exist any more: use --max-slices N, --from TIME --to " +
-				"TIME, or --step RANGES --steps FIRST-LAST"},
-		{"convert x --max-size 5M", "^cudatrace: convert: --max-size does not exist any more"},
 		{"record --from-start true",
 			"^cudatrace: record: --from-start says from when -d and --delay count: give one of them; see "},
 		{"record --from-start -d 1 -p 1",
@@ -201,16 +197,6 @@ func TestWrongValues(t *testing.T) {
 		{"record --last 1m --disk-limit 1M true", "record: --disk-limit 1M must be between 32M and "},
 		{"record --calls gpu true",
 			`^cudatrace: record: --calls must be auto, uprobe, cupti or none, not "gpu"; see `},
-		{"record --waits cupti true",
-			"^cudatrace: record: --waits does not exist any more: wait arrows are always derived from the " +
-				"calls; see "},
-		{"top --waits calls -- true", "^cudatrace: top: --waits does not exist any more: "},
-		{"record --runtime-calls true",
-			"^cudatrace: record: --runtime-calls does not exist any more: --api all, or --probe GLOB for " +
-				"some, records the runtime.s own functions; see "},
-		{"record --graphs nodes true",
-			"^cudatrace: record: --graphs does not exist any more: graphs are always recorded node by node; " +
-				"a shorter --flush-interval has CUPTI hold fewer records; see "},
 		{"top", "^cudatrace: top: no log, no -p PID and no -- PROGRAM given; see .cudatrace help top.$"},
 		{"top --", "no program given behind --"},
 		{"top a b", "takes one log, and a program behind --; write: cudatrace top -- a b$"},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -40,9 +41,7 @@ func startArmed(t *testing.T, command ...string) *armedProgram {
 		t.Fatal(err1, err2)
 	}
 	p.in, p.out = in, bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Start())
 	t.Cleanup(func() { p.cmd.Process.Kill(); p.cmd.Wait() })
 	return p
 }
@@ -59,9 +58,7 @@ func (p *armedProgram) expect(t *testing.T, want string) {
 func (p *armedProgram) tell(t *testing.T, lines ...string) {
 	t.Helper()
 	for _, line := range lines {
-		if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(p.in, line+"\n"))(t)
 		p.expect(t, "done")
 	}
 }
@@ -83,10 +80,7 @@ func (p *armedProgram) end(t *testing.T, words ...string) {
 
 func (p *armedProgram) hasCUPTI(t *testing.T) bool {
 	t.Helper()
-	files, err := procfs.Files(p.cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(procfs.Files(p.cmd.Process.Pid))(t)
 	return slices.ContainsFunc(files, func(path string) bool { return strings.Contains(path, "libcupti") })
 }
 
@@ -260,9 +254,7 @@ func TestArmedBeforeCUDA(t *testing.T) {
 	p := startArmed(t, "sh", "-c", `echo begun; read line; exec "$0"`, sim("told"))
 	p.expect(t, "begun")
 	b := p.record(t, "has not started CUDA yet; its GPU work is recorded when it does")
-	if _, err := io.WriteString(p.in, "go\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(p.in, "go\n"))(t)
 	p.expect(t, "ready")
 	b.until(t, func() bool { return p.hasCUPTI(t) })
 	n := 0
@@ -326,12 +318,8 @@ func TestUnarmed(t *testing.T) {
 	raised := filepath.Join(t.TempDir(), "true")
 	copyProgram(t, "/bin/true", raised)
 	if os.Geteuid() == 0 {
-		if err := os.Chown(raised, 65534, -1); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(raised, 0o755|os.ModeSetuid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chown(raised, 65534, -1))
+		must.Do(t, os.Chmod(raised, 0o755|os.ModeSetuid))
 	}
 	for _, c := range []struct {
 		env     string
@@ -360,21 +348,15 @@ func TestUnarmed(t *testing.T) {
 // Under sudo the program runs as the user who called it, as under record, and that user's recorder or root's finds it armed.
 func TestArmedSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	openWay(t, dir)
-	if err := os.Chown(dir, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(dir, 65534, 65534))
 	cmd := exec.Command("cudatrace", "run", "--armed", "sh", "-c", "cat /proc/self/status; env; cat")
 	cmd.Stderr, cmd.Env, cmd.Dir = os.Stderr, append(append(os.Environ(), "TMPDIR="+dir), sudoByNobody...), dir
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2, cmd.Start()))
 	var text strings.Builder
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "CUDA_INJECTION64_PATH=") {

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestNoBreakpoints looks at the code of programs that are recorded: without probes on calls it is that of its files, byte by byte.
 // The default puts breakpoints on the driver, libcupti and libc.
 func TestNoBreakpoints(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for options, want := range map[string]string{
 		"--calls auto": "libc.so libcuda.so libcupti.so", "--calls cupti": "", "--calls none": "", "--calls cupti --capture-range cudaProfilerApi": "",
 		"--calls cupti --capture-range nvtx:forward": "", "--calls cupti --probe libc.so*:getppid": "libc.so",
@@ -48,10 +48,7 @@ func TestNoBreakpoints(t *testing.T) {
 // changedCode names the files of which code in a process's memory differs from the file.
 func changedCode(t *testing.T, pid int) string {
 	t.Helper()
-	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := must.Get(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(t)
 	defer memory.Close()
 	var changed []string
 	looked := 0
@@ -61,16 +58,11 @@ func changedCode(t *testing.T, pid int) string {
 		if n, _ := fmt.Sscanf(line, "%x-%x %s %x %s %s %s", &from, &to, &rights, &offset, &device, &inode, &path); n != 7 || rights[2] != 'x' || path[0] != '/' {
 			continue
 		}
-		file, err := os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, from, to))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, from, to)))(t)
 		of, in := make([]byte, to-from), make([]byte, to-from)
 		n, _ := file.ReadAt(of, offset) // the last page is longer than the file
 		file.Close()
-		if _, err := memory.ReadAt(in, from); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(memory.ReadAt(in, from))(t)
 		if looked++; !bytes.Equal(of[:n], in[:n]) {
 			changed = append(changed, filepath.Base(path))
 		}

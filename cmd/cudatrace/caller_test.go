@@ -17,6 +17,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // callerLog writes a log whose calls name their callers.
@@ -25,18 +27,10 @@ func callerLog(t *testing.T) string { return textLog(t, "callers") }
 // textLog writes a log that convert has in text form.
 func textLog(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../convert/testdata/" + name + ".log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../convert/testdata/" + name + ".log.txt"))(t)
+	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), filepath.Base(name)+".cudatrace")
-	if err := os.WriteFile(path, log, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, log, 0o600))
 	return path
 }
 
@@ -56,9 +50,7 @@ func TestConvertCaller(t *testing.T) {
 		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
-		if diff := cmp.Diff(want, strings.Join(names, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", glob, diff)
-		}
+		goldentest.Same(t, want, strings.Join(names, ", "), "%s", glob)
 		if !strings.Contains(said, "by name, duration, thread, caller, Python frame or NVTX range") {
 			t.Errorf("%s: said %q", glob, said)
 		}
@@ -151,12 +143,9 @@ func TestDumpCaller(t *testing.T) {
 
 func TestInfoCallers(t *testing.T) {
 	t.Parallel()
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", callerLog(t)}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, &stderr)
-	}
-	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match(stdout.Bytes()) {
-		t.Errorf("info says\n%s", &stdout)
+	stdout, _ := succeed(t, "info", callerLog(t))
+	if !regexp.MustCompile(`(?m)^callers +85\.7 % of calls \(not of 2\)$`).Match([]byte(stdout)) {
+		t.Errorf("info says\n%s", stdout)
 	}
 }
 
@@ -191,20 +180,15 @@ func TestPythonFilter(t *testing.T) {
 		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
-		if diff := cmp.Diff(want.trace, strings.Join(names, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", glob, diff)
-		}
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob}, &stdout, &stderr); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)
-		}
+		goldentest.Same(t, want.trace, strings.Join(names, ", "), "%s", glob)
+		stdout, _ := succeed(t, "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob)
 		var records []string
-		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout.String(), -1) {
+		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout, -1) {
 			records = append(records, found[1]+" "+found[2])
 		}
 		slices.Sort(records)
 		if diff := cmp.Diff(want.dump, strings.Join(records, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, &stdout)
+			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, stdout)
 		}
 	}
 	for _, command := range []string{"convert", "stats", "dump"} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // checkChrome compares the Chrome trace of a log with its Perfetto trace.
@@ -24,10 +25,7 @@ func checkChrome(t *testing.T, log string, perfetto *tptest.Trace, early uint64)
 func chromeFiles(t *testing.T, log string) []string {
 	t.Helper()
 	o := convert.TraceOptions{Format: convert.FormatNamed("chrome")}
-	target, err := o.Target(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(o.Target(filepath.Join(t.TempDir(), "run.pt.trace.json.gz"), false))(t)
 	defer target.Close()
 	_, done, err := convert.FilesAt([]convert.Log{convert.Path(log)}, target, o)
 	if err != nil {
@@ -152,17 +150,6 @@ var ofCategory = regexp.MustCompile("`([^`]+)` of `([^`]+)`")
 
 var quoted = regexp.MustCompile("`([^`]+)`(\\\\\\*)?")
 
-// section returns the text below a heading.
-func section(t *testing.T, text, heading string) string {
-	t.Helper()
-	_, text, ok := strings.Cut(text, "\n"+heading+"\n")
-	if !ok {
-		t.Fatalf("no %q", heading)
-	}
-	text, _, _ = strings.Cut(text, "\n## ")
-	return text
-}
-
 // documentedArgs reads the table of events: for each category its arguments, and whether each is
 // always there.
 func documentedArgs(text string) map[string]map[string]bool {
@@ -190,9 +177,7 @@ func documentedArgs(text string) map[string]map[string]bool {
 func seeChrome(t *testing.T, path string, seen map[string]map[string]string) {
 	t.Helper()
 	var file map[string]any
-	if err := json.NewDecoder(tptest.Uncompressed(t, path)).Decode(&file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(tptest.Uncompressed(t, path)).Decode(&file))
 	note := func(cat string, values any) {
 		object, ok := values.(map[string]any)
 		if !ok {

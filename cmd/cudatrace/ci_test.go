@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestCI runs the commands of docs/ci.md: the loop, both jobs, one of
@@ -31,9 +33,7 @@ func TestCI(t *testing.T) {
 		t.Errorf("GitLab, main branch: exit code %d\n%s", code, out)
 	}
 	more := filepath.Join(t.TempDir(), "app") // what the base does, and other work
-	if err := os.WriteFile(more, []byte("#!/bin/sh\n"+sim("vectoradd")+" && exec "+sim("many")+"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(more, []byte("#!/bin/sh\n"+sim("vectoradd")+" && exec "+sim("many")+"\n"), 0o755))
 	r.program(more, 1)
 	out, code := r.run(r.gitlab("merge_request_event", gitlabScript(t, blocks[4])))
 	junit := r.read("junit.xml")
@@ -80,14 +80,9 @@ func TestAction(t *testing.T) {
 	r := &runner{T: t, store: t.TempDir(), budget: "call_count > +5%\n"}
 	bin := t.TempDir()
 	for name, script := range actionStandIns {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
-	path, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(root))(t)
 	environment := slices.Clip(append(os.Environ(), "STORE="+r.store, "PATH="+bin+":"+os.Getenv("PATH")))
 	github := slices.Clip(append(environment, "GITHUB_ACTIONS=true", "GITHUB_ACTION_PATH="+path,
 		"GITHUB_REPOSITORY=o/r", "GITHUB_WORKFLOW=gpu"))
@@ -115,9 +110,7 @@ func TestAction(t *testing.T) {
 				from := os.DirFS(filepath.Join(r.folder, expand(s["path"])))
 				to := filepath.Join(r.store, expand(s["name"]))
 				if change == "" { // the base takes the artifacts of the main branch
-					if err := os.CopyFS(to, from); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.CopyFS(to, from))
 				}
 				continue
 			}
@@ -152,9 +145,7 @@ func TestAction(t *testing.T) {
 	if got := contents(t, filepath.Join(r.store, "calls")); got != calls {
 		t.Errorf("gh is called as %s", got)
 	}
-	if err := os.WriteFile(filepath.Join(r.store, "readonly"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(r.store, "readonly"), nil, 0o644))
 	if code := action("main"); code != exitHolds {
 		t.Errorf("worse, and the token may not write: exit code %d", code)
 	}
@@ -221,15 +212,10 @@ type runner struct {
 func newRunner(t *testing.T, budget string) *runner {
 	t.Helper()
 	r := &runner{T: t, store: t.TempDir(), budget: budget}
-	cudatrace, err := exec.LookPath("cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cudatrace := must.Get(exec.LookPath("cudatrace"))(t)
 	bin := t.TempDir()
 	for name, script := range standIns {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	r.env = append(os.Environ(), "CUDATRACE="+cudatrace, "STORE="+r.store, "PATH="+bin+":"+os.Getenv("PATH"), "CI_JOB_TOKEN=x",
 		"BASELINE=https://gitlab.example/api/v4/stats.tar", "BRANCH=main", "GH_TOKEN=x")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestCompletionShells completes command lines in each shell.
@@ -27,12 +28,8 @@ func TestCompletionShells(t *testing.T) {
 			}
 			dir := t.TempDir()
 			for _, name := range []string{"a.cudatrace", "b.pftrace", "c.txt", "folder/d.cudatrace"} {
-				if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+				must.Do(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 			}
 			completeLines(t, shell, dir)
 		})
@@ -43,13 +40,8 @@ func completeLines(t *testing.T, shell []string, dir string) {
 	t.Helper()
 	home := t.TempDir()
 	script := filepath.Join(home, "script")
-	text, err := exec.Command("cudatrace", "completion", shell[0]).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(script, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(exec.Command("cudatrace", "completion", shell[0]).Output())(t)
+	must.Do(t, os.WriteFile(script, text, 0o644))
 	for _, c := range []struct{ line, want string }{
 		{"cudatrace con", "convert"},
 		{"cudatrace info --format=", "json text"},

@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A convertedRecording is a recorder of a program that begins once it is told to.
@@ -28,10 +30,7 @@ type convertedRecording struct {
 // done anything: the kernel asks here before the copy is run. It returns the conversion's PID.
 func startConverted(t *testing.T, dir string, env []string, options ...string) (r *convertedRecording, conversion int) {
 	t.Helper()
-	found, err := exec.LookPath("cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(exec.LookPath("cudatrace"))(t)
 	of := filepath.Join(t.TempDir(), "cudatrace")
 	copyProgram(t, found, of)
 	program := []string{"sh", "-c", "read line; " + sim("launchloop") + " -n 3000; exit 7"}
@@ -68,21 +67,15 @@ func stopAtExec(t *testing.T, fan *os.File) int {
 	t.Helper()
 	var e unix.FanotifyEventMetadata
 	asked := make([]byte, unsafe.Sizeof(e))
-	if err := fan.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, fan.SetReadDeadline(time.Now().Add(time.Minute)))
 	if _, err := io.ReadFull(fan, asked); err != nil {
 		t.Fatalf("no conversion is run: %v", err)
 	}
-	if err := binary.Read(bytes.NewReader(asked), binary.NativeEndian, &e); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, binary.Read(bytes.NewReader(asked), binary.NativeEndian, &e))
 	defer unix.Close(int(e.Fd))
 	pid := int(e.Pid)
 	_ = syscall.Kill(pid, syscall.SIGSTOP)
-	if err := binary.Write(fan, binary.NativeEndian, unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, binary.Write(fan, binary.NativeEndian, unix.FanotifyResponse{Fd: e.Fd, Response: unix.FAN_ALLOW}))
 	for state, ok := byte(0), true; ok && state != 'T'; state, _, ok = processState(pid) {
 		time.Sleep(time.Millisecond)
 	}
@@ -187,9 +180,7 @@ func interruptConvert(t *testing.T, format string) bool {
 	cmd.Dir = dir
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for state := byte('R'); state != 'Z' && !hasOpen(cmd.Process.Pid, log); state, _, _ = processState(cmd.Process.Pid) {
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -226,17 +217,10 @@ func hasOpen(pid int, path string) bool {
 // TestSudoConversion looks at the process that converts a recording under sudo: it runs as the user.
 func TestSudoConversion(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	dir, err := os.MkdirTemp("", "cudatrace-sudo-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	dir := must.Get(os.MkdirTemp("", "cudatrace-sudo-"))(t)
 	defer os.RemoveAll(dir)
-	if err := os.Chown(dir, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(dir, 65534, 65534))
 	cmd, pid := startConverted(t, dir, sudoByNobody)
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_ = syscall.Kill(pid, syscall.SIGCONT)

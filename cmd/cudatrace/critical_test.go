@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"regexp"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A path goes from a kernel to the one before the record of the event that its stream waited for, however long ago that was. Without the calls
@@ -13,19 +14,14 @@ func TestPathByEvents(t *testing.T) {
 	t.Parallel()
 	for _, options := range [][]string{nil, {"--no-probe", "*EventRecord*"}} {
 		r := recordProgram(t, append(options, sim("events"), "-n", "20")...)
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "stats", "--report", "critical_path", "--format", "json", r.base + ".cudatrace"}, &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
+		stdout, _ := succeed(t, "stats", "--report", "critical_path", "--format", "json", r.base+".cudatrace")
 		var all struct {
 			Rows []struct {
 				Name, Kind string
 				Count      uint64
 			} `json:"critical_path"`
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(stdout), &all))
 		kernels := make(map[string]uint64)
 		for _, r := range all.Rows {
 			if r.Kind == "kernel" {
@@ -49,13 +45,10 @@ func TestPathFindingAlone(t *testing.T) {
 	title := regexp.MustCompile(`"title":\s*"(ready to run, no CPU free, on rank 3: on the critical path of step)"`)
 	var titles []string
 	for _, reports := range []string{"findings", "findings,critical_path"} {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "stats", "--report", reports, "--format", "json"}, logs...), &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		found := title.FindStringSubmatch(stdout.String())
+		stdout, _ := succeed(t, append([]string{"stats", "--report", reports, "--format", "json"}, logs...)...)
+		found := title.FindStringSubmatch(stdout)
 		if found == nil {
-			t.Fatalf("--report %s: no such finding: %s", reports, &stdout)
+			t.Fatalf("--report %s: no such finding: %s", reports, stdout)
 		}
 		titles = append(titles, found[1])
 	}

@@ -35,9 +35,6 @@ const (
 	allowGroup = "What not to fail for"
 )
 
-// oldRevisionFlag is an option of earlier releases: an error says what to use instead.
-const oldRevisionFlag = "by-revision"
-
 func diffCommand(con *console.Console) *cli.Command {
 	return &cli.Command{
 		Name:      diffName,
@@ -59,7 +56,6 @@ func diffCommand(con *console.Console) *cli.Command {
 			&cli.GenericFlag{
 				Category: sideGroup, Name: "base", Value: new(texts), Usage: "`BASE`; all arguments are NEW then; may be repeated",
 			},
-			&cli.BoolFlag{Name: oldRevisionFlag, Hidden: true},
 			&cli.GenericFlag{
 				Category: gateGroup, Name: "fail-on", Value: new(texts),
 				Usage: "end with 3 when `CONDITION` holds, such as 'kernel_time > +5%', 'calls:cudaMalloc > 0', 'peak_memory > " +
@@ -226,13 +222,9 @@ func readRule(c *cli.Context) (r diff.Rule, err error) {
 	if r.MinChange, err = percentOption(c, "min-change"); err != nil {
 		return r, err
 	}
-	switch c.String("significance") {
-	case "none":
+	if c.String("significance") == "none" {
 		r.Untested = true
 		return r, nil
-	case "within":
-		return r, usagef(diffName, "diff: --significance within is gone: record %d runs a side, or let the size alone "+
-			"decide, by --significance none", diff.LeastRuns)
 	}
 	if r.Rate, err = percentOption(c, "significance"); err == nil && (r.Rate <= 0 || r.Rate >= 1) {
 		err = usagef(diffName, "diff: --significance %s must be above 0%% and below 100%%", c.String("significance"))
@@ -317,9 +309,6 @@ const (
 func (o *diffOptions) readSides(c *cli.Context, con *console.Console) error {
 	args := c.Args().Slice()
 	switch {
-	case c.IsSet(oldRevisionFlag):
-		return usagef(diffName, "diff: --by-revision is gone: name the runs of two commits as BASE and NEW, as git bisect "+
-			"chooses them")
 	case !c.IsSet("base") && len(args) > 2:
 		return usagef(diffName, "diff: takes BASE and NEW; for several files a side, write a pattern between "+
 			"quotes, or --base")

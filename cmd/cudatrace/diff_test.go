@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestDiffIsDocumented holds docs/diff.md against the JSON, the overall figures and the examples
@@ -27,7 +29,7 @@ import (
 func TestDiffIsDocumented(t *testing.T) {
 	t.Parallel()
 	text := readRepository(t, "docs/diff.md")
-	figures := sectionOf(t, text, "### Overall figures")
+	figures := section(t, text, "### Overall figures")
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(diff.Vocabulary().Figures)), firstCells(figures)); diff != "" {
 		t.Errorf("overall figures (-code +docs/diff.md):\n%s", diff)
 	}
@@ -40,20 +42,18 @@ func TestDiffIsDocumented(t *testing.T) {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
 	var all map[string]any
-	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-		t.Fatal(err)
-	}
-	members, _, _ := strings.Cut(sectionOf(t, text, "## The JSON"), "\n### ")
+	must.Do(t, json.Unmarshal(stdout.Bytes(), &all))
+	members, _, _ := strings.Cut(section(t, text, "## The JSON"), "\n### ")
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(all)), firstCells(members)); diff != "" {
 		t.Errorf("members (-JSON +docs/diff.md):\n%s", diff)
 	}
 	for _, name := range []string{"conditions", "overall"} {
 		got := slices.Sorted(maps.Keys(all[name].([]any)[0].(map[string]any)))
-		if diff := cmp.Diff(got, firstCells(sectionOf(t, text, "### `"+name+"`"))); diff != "" {
+		if diff := cmp.Diff(got, firstCells(section(t, text, "### `"+name+"`"))); diff != "" {
 			t.Errorf("%s (-JSON +docs/diff.md):\n%s", name, diff)
 		}
 	}
-	rows := sectionOf(t, text, "### Rows")
+	rows := section(t, text, "### Rows")
 	for key := range all["kernels"].([]any)[0].(map[string]any) {
 		plain := key
 		for _, side := range []string{"base_", "new_", "q_"} {
@@ -67,8 +67,8 @@ func TestDiffIsDocumented(t *testing.T) {
 	}
 }
 
-// sectionOf is the text below a heading.
-func sectionOf(t *testing.T, text, heading string) string {
+// section is the text below a heading.
+func section(t *testing.T, text, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(text, "\n"+heading+"\n")
 	if !ok {
@@ -87,7 +87,7 @@ func TestDiffExamples(t *testing.T) {
 	text := readRepository(t, "docs/diff.md")
 	checked := 0
 	for _, heading := range []string{"## Conditions", "### Budgets"} {
-		_, block, _ := strings.Cut(sectionOf(t, text, heading), "```\n")
+		_, block, _ := strings.Cut(section(t, text, heading), "```\n")
 		block, _, _ = strings.Cut(block, "```")
 		for line := range strings.Lines(block) {
 			line, _, _ = strings.Cut(strings.TrimSpace(line), "  ") // behind it stands what it means
@@ -113,10 +113,7 @@ func TestDiffOfPipes(t *testing.T) {
 	if code := run([]string{"cudatrace", "stats", gpuLog, "--format", "json"}, &document, &stderr); code != 0 {
 		t.Fatalf("exit code %d: %s", code, &stderr)
 	}
-	log, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(gpuLog))(t)
 	pipe := func(content []byte) string {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -146,16 +143,9 @@ func TestDiffOfPipes(t *testing.T) {
 func TestDiffBesidePipes(t *testing.T) {
 	t.Parallel()
 	dir, empty := t.TempDir(), t.TempDir()
-	log, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(gpuLog))(t)
 	pipe, only := filepath.Join(dir, "pipe.cudatrace"), filepath.Join(empty, "only.json")
-	for _, err := range []error{os.WriteFile(filepath.Join(dir, "a.cudatrace"), log, 0o600), syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(only, 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(os.WriteFile(filepath.Join(dir, "a.cudatrace"), log, 0o600), syscall.Mkfifo(pipe, 0o600), syscall.Mkfifo(only, 0o600)))
 	ctx, end := context.WithTimeout(t.Context(), time.Minute) // which decides only how long a test that fails takes
 	defer end()
 	for word, want := range map[string]struct {
@@ -175,9 +165,7 @@ func TestDiffBesidePipes(t *testing.T) {
 	}
 	for _, args := range [][]string{{pipe, gpuLog}, {gpuLog, gpuLog, "--budget", pipe}} {
 		cmd := exec.CommandContext(ctx, "cudatrace", append([]string{"diff"}, args...)...)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		w, err := os.OpenFile(pipe, os.O_WRONLY, 0) // once it is open for reading
 		if err == nil {
 			err = cmd.Process.Signal(os.Interrupt)
@@ -200,19 +188,14 @@ func TestSameProgram(t *testing.T) {
 	t.Parallel()
 	recordings := 2
 	if text := os.Getenv("CUDATRACE_RECORDINGS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(text))(t)
 		recordings = n
 	}
 	folder := t.TempDir()
 	var files []string
 	for i := range recordings {
 		base := filepath.Join(folder, fmt.Sprint(i))
-		if out, err := exec.Command("cudatrace", "record", "-q", "--no-convert", "-o", base, sim("launchloop"), "-n", "1500", "-k", "8").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		must.Run(t, exec.Command("cudatrace", "record", "-q", "--no-convert", "-o", base, sim("launchloop"), "-n", "1500", "-k", "8"))
 		files = append(files, base+".cudatrace")
 	}
 	for _, runs := range []int{1, 5} {
@@ -226,13 +209,10 @@ func TestSameProgram(t *testing.T) {
 					args = append(args, name)
 				}
 			}
-			var stdout, stderr bytes.Buffer
-			if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 {
-				t.Fatalf("exit code %d: %s", code, &stderr)
-			}
-			if tries++; strings.Contains(stdout.String(), " first: ") {
+			stdout, _ := succeed(t, append([]string{"diff"}, args...)...)
+			if tries++; strings.Contains(stdout, " first: ") {
 				wrong++
-				t.Logf("%d recordings a side: %s", runs, &stdout)
+				t.Logf("%d recordings a side: %s", runs, stdout)
 			}
 		}
 		t.Logf("%d recordings a side: %d of %d tries differ", runs, wrong, tries)
@@ -250,9 +230,7 @@ func writeRanks(t *testing.T, folder, prefix string, o logtest.Ranks) {
 		o.Straggler = -1
 	}
 	for _, l := range logtest.WriteRanks(t, o) {
-		if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-rank%d.cudatrace", prefix, l.Rank)), l.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("%s-rank%d.cudatrace", prefix, l.Rank)), l.Data, 0o644))
 	}
 }
 
@@ -264,11 +242,8 @@ func TestDiffOfRanks(t *testing.T) {
 	writeRanks(t, base, "b", logtest.Ranks{Seed: 2, Run: "b"})
 	writeRanks(t, now, "c", logtest.Ranks{Seed: 3, Straggler: 5, Late: 8e6}) // names no run
 	print := func(args ...string) string {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "diff"}, args...), &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		return stdout.String()
+		stdout, _ := succeed(t, append([]string{"diff"}, args...)...)
+		return stdout
 	}
 	text := print(base, filepath.Join(now, "c-*"), "--significance", "none")
 	for _, want := range []string{"BASE: 2 runs in 16 logs (", "NEW: 1 run in 8 logs (", "warning: NEW has a straggler that BASE has not: rank 5 computes "} {
@@ -281,9 +256,7 @@ func TestDiffOfRanks(t *testing.T) {
 		Problems  []struct{ Kind, Text string }
 		Ranks     []map[string]any
 	}
-	if err := json.Unmarshal([]byte(print(base, now, "--significance", "none", "--format", "json")), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(print(base, now, "--significance", "none", "--format", "json")), &all))
 	if len(all.Base) != 16 || len(all.New) != 8 || len(all.Ranks) != 8 || len(all.Problems) != 1 || all.Problems[0].Kind != "straggler" {
 		t.Fatalf("%+v", all)
 	}
@@ -304,11 +277,8 @@ func TestDiffStepTimeFirst(t *testing.T) {
 	t.Parallel()
 	logs := gpuLogs([]string{"ranks/straggler-rank3", "ranks/loader-rank3"})
 	for significance, how := range map[string]string{"1%": "significance unknown", "none": "slower"} {
-		var stdout, stderr bytes.Buffer
-		if code := run(append([]string{"cudatrace", "diff", "--significance", significance}, logs...), &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		_, behind, _ := strings.Cut(stdout.String(), "\n")
+		stdout, _ := succeed(t, append([]string{"diff", "--significance", significance}, logs...)...)
+		_, behind, _ := strings.Cut(stdout, "\n")
 		if line, _, _ := strings.Cut(behind, "\n"); line != "step time: 7.50 ms → 11.2 ms (+49.3 %), "+how {
 			t.Errorf("%s: %q", significance, line)
 		}

@@ -7,13 +7,18 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/metadata"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // guides are the documents that lead through the code.
@@ -113,7 +118,7 @@ var shownBy = regexp.MustCompile("^`([\\w/]+_test\\.go):((?:Test|Fuzz)\\w+)`$")
 func TestSecurity(t *testing.T) {
 	t.Parallel()
 	rows := 0
-	for line := range strings.Lines(sectionOf(t, readRepository(t, "SECURITY.md"), "## Boundaries")) {
+	for line := range strings.Lines(section(t, readRepository(t, "SECURITY.md"), "## Boundaries")) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if !strings.HasPrefix(line, "| ") || strings.TrimSpace(cells[len(cells)-1]) == "test" {
 			continue
@@ -152,17 +157,11 @@ func hasAnchor(text, anchor string) bool {
 // declares reports whether a source file declares a name.
 func declares(t *testing.T, path, name string) bool {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	if filepath.Ext(path) != ".go" { // in C, a declaration begins in the first column
 		return regexp.MustCompile(`(?m)^[a-zA-Z][^;]*\b` + name + `\b`).Match(text)
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), path, text, parser.SkipObjectResolution))(t)
 	for _, d := range file.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
@@ -212,24 +211,76 @@ func TestCommandsAreDocumented(t *testing.T) {
 
 func readRepository(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(text)
 }
 
 // goFiles returns the paths of the Go files below a folder of the repository.
 func goFiles(t *testing.T, folder string) (paths []string) {
 	t.Helper()
-	err := fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(root), folder, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".go" {
 			paths = append(paths, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return paths
+}
+
+// TestVariablesAreDocumented holds the list of docs/metadata.md against that of the recorder.
+func TestVariablesAreDocumented(t *testing.T) {
+	t.Parallel()
+	var want, got []string
+	for _, g := range metadata.Groups {
+		when := "always"
+		if g.If != "" {
+			when = "`" + g.If + "` is set"
+		}
+		want = append(want, g.Title+": "+when+": `"+strings.Join(g.Names, "` `")+"`")
+	}
+	for line := range strings.Lines(section(t, readRepository(t, "docs/metadata.md"), "## Environment variables")) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[1], "-") || cells[1] == " group " {
+			continue
+		}
+		got = append(got, strings.TrimSpace(cells[1])+": "+strings.TrimSpace(cells[2])+": "+strings.TrimSpace(cells[3]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("variables (-recorder +docs/metadata.md):\n%s", diff)
+	}
+}
+
+// TestGitAttributes checks that each pattern of .gitattributes matches a file, and that every
+// file that a generator has signed is marked as generated.
+func TestGitAttributes(t *testing.T) {
+	t.Parallel()
+	if git(t, "rev-parse", "--show-toplevel") == "" {
+		t.Skip("this is no git repository")
+	}
+	for line := range strings.Lines(readRepository(t, ".gitattributes")) {
+		pattern, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if pattern == "" || pattern == "#" {
+			continue
+		}
+		if git(t, "ls-files", "--", pattern) == "" {
+			t.Errorf("no file matches %s", pattern)
+		}
+	}
+	for path := range strings.FieldsSeq(git(t, "grep", "-l", "-E", "^(//|#|[*]) Code generated ")) {
+		if !strings.HasSuffix(git(t, "check-attr", "linguist-generated", "--", path), ": true\n") {
+			t.Errorf("%s is generated: .gitattributes does not say so", path)
+		}
+	}
+}
+
+// git returns what git prints in the repository; "" after an error.
+func git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", args...)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	return string(out)
 }

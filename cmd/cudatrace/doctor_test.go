@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/doctor"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A patient is a command line of doctor, and what is taken away from it.
@@ -73,9 +74,7 @@ func patients() map[string]patient {
 // TestDoctor takes away one thing after the other: doctor names it, and its exit code and summary follow.
 func TestDoctor(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to take rights away")
-	}
+	must.BeRoot(t)
 	for name, p := range patients() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,19 +138,14 @@ func (p patient) examine(t *testing.T) (out []byte, code int) {
 
 // replaceByPath looks up a command.
 func replaceByPath(t *testing.T, name []string) {
-	path, err := exec.LookPath(name[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(exec.LookPath(name[0]))(t)
 	name[0] = path
 }
 
 // closedFolder is a new folder that only root may write to, and every user may enter.
 func closedFolder(t *testing.T) string {
 	dir := openFolder(t)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
@@ -172,27 +166,18 @@ func withoutCUPTI(t *testing.T, cmd *exec.Cmd) {
 }
 
 func setuid(t *testing.T, cmd *exec.Cmd) {
-	if err := os.Chmod(ownProgram(t, cmd, sim("vectoradd")), 0o755|os.ModeSetuid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(ownProgram(t, cmd, sim("vectoradd")), 0o755|os.ModeSetuid))
 }
 
 // foreign is a program for a processor that no machine of ours has: e_machine 1 of its ELF header.
 func foreign(t *testing.T, cmd *exec.Cmd) {
-	f, err := os.OpenFile(ownProgram(t, cmd, sim("vectoradd")), os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(ownProgram(t, cmd, sim("vectoradd")), os.O_WRONLY, 0))(t)
 	defer f.Close()
-	if _, err := f.WriteAt([]byte{1, 0}, 18); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.WriteAt([]byte{1, 0}, 18))(t)
 }
 
 func script(t *testing.T, cmd *exec.Cmd) {
 	path := filepath.Join(t.TempDir(), "train")
-	if err := os.WriteFile(path, []byte("#!/usr/bin/env -S "+sim("vectoradd")+" -x\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("#!/usr/bin/env -S "+sim("vectoradd")+" -x\n"), 0o755))
 	cmd.Args[len(cmd.Args)-1] = path
 }

@@ -3,26 +3,26 @@ package main
 import (
 	"bytes"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // sampledLog is a log with the samples of two GPUs and of a process.
 func sampledLog(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := tracelog.NewWriter(&b, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&b, tracelog.Options{}))(t)
 	first, second := strings.Repeat("ab", 16), strings.Repeat("cd", 16)
 	w.Add(&tracelog.Device{PID: 9, ID: 0, UUID: second})
 	for id, set := range map[uint32]metriclog.Set{
@@ -35,28 +35,18 @@ func sampledLog(t *testing.T) []byte {
 			{Name: metric.NameCPUUse, Label: "CPU", Unit: metric.Percent, Kind: metric.Percentage}}},
 	} {
 		set.ID = id
-		s, err := metriclog.Begin(w, set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(metriclog.Begin(w, set))(t)
 		s.Add(5000, 5000+uint64(id), []float64{float64(id) + 0.25, 6})
 	}
-	if err := w.Close(tracelog.End{Time: 9000, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 9000, Complete: 1}))
 	return b.Bytes()
 }
 
 func dump(t *testing.T, data []byte, o logtext.Options) string {
 	t.Helper()
-	r, err := tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.NewReader(bytes.NewReader(data), int64(len(data)), "log"))(t)
 	var text strings.Builder
-	if err := logtext.Dump(&text, r, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, logtext.Dump(&text, r, o))
 	return text.String()
 }
 
@@ -84,9 +74,7 @@ sample set=2 start=0.000004s dur=2ns values: DRAM_read=2B/s
 sample set=3 pid=9 start=0.000004s dur=3ns values: CPU=3.25%
 `
 	want = strings.ReplaceAll(want, "0.000004s", "0.000004000s")
-	if diff := cmp.Diff(want, lines(dump(t, log, logtext.Options{View: dumpView(1000), Filter: only}))); diff != "" {
-		t.Errorf("samples (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, lines(dump(t, log, logtext.Options{View: dumpView(1000), Filter: only})), "samples")
 	json := dump(t, log, logtext.Options{View: dumpView(1000), Filter: only, JSON: true})
 	for _, want := range []string{`"values":{"power":1.25,"clock_reasons":6}}`, `"values":{"cpu":3.25}}`} {
 		if !strings.Contains(json, want) {
@@ -110,10 +98,7 @@ func TestSampledOn(t *testing.T) {
 		return tracelog.NewReader(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), int64(len(data)), "log")
 	}}
 	for device, sets := range map[uint32]string{0: "123", 1: "3"} {
-		on, err := newSampledOn(log, []uint32{device})
-		if err != nil {
-			t.Fatal(err)
-		}
+		on := must.Get(newSampledOn(log, []uint32{device}))(t)
 		got := ""
 		for line := range strings.Lines(lines(dump(t, data, logtext.Options{Wants: on.Wants}))) {
 			got += line[len("sample set="):][:1]
@@ -122,4 +107,53 @@ func TestSampledOn(t *testing.T) {
 			t.Errorf("device %d has the samples of the sets %s, want %s", device, got, sets)
 		}
 	}
+}
+
+// TestEnumerations: every field that holds an enumeration of CUPTI has names, and every name is of
+// a field.
+func TestEnumerations(t *testing.T) {
+	t.Parallel()
+	fields := make(map[string]bool)
+	for _, table := range schema.Records() {
+		for _, f := range table.Fields {
+			name := table.Name + "." + f.Name
+			fields[name] = true
+			if strings.Contains(f.Meaning, "CUpti_") && enumerations[name] == nil {
+				t.Errorf("%s has no names: %s", name, f.Meaning)
+			}
+		}
+	}
+	for name, names := range enumerations {
+		if !fields[name] {
+			t.Errorf("no record has %s", name)
+		}
+		if s := names(1 << 40); s != "" && !strings.HasPrefix(name, "overhead.overhead") {
+			t.Errorf("%s calls a value that nobody knows %s", name, s)
+		}
+	}
+}
+
+// A person sees both ends of a long text.
+func TestLongText(t *testing.T) {
+	t.Parallel()
+	long := "begin" + strings.Repeat("x", 1<<20) + "end"
+	if got := dumpView(0).Text(long); len(got) > 2*figures.LongText || !strings.HasPrefix(got, "beginx") || !strings.HasSuffix(got, "xend") {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestDumpView holds what people see of a record of every kind.
+func TestDumpView(t *testing.T) {
+	t.Parallel()
+	log := filepath.Join(t.TempDir(), "all.cudatrace")
+	w := must.Get(createLog(log))(t)
+	end, err := logtext.Assemble(strings.NewReader(readRepository(t, "record/tracelog/testdata/all.txt")), w)
+	if err == nil {
+		err = w.Close(end)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkOutput(t, "testdata/dump.golden", "dump", log)
+	checkOutput(t, "testdata/dump_all.golden", "dump", "--all", log)
 }

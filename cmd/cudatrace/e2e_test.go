@@ -23,6 +23,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -38,10 +39,7 @@ type recording struct {
 // info.
 func recordProgram(t *testing.T, args ...string) recording {
 	t.Helper()
-	r, err := recordAt(filepath.Join(t.TempDir(), "run"), args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(recordAt(filepath.Join(t.TempDir(), "run"), args))(t)
 	return r
 }
 
@@ -85,10 +83,7 @@ func recordShared(t *testing.T, args ...string) recording {
 		}
 		return recordAt(filepath.Join(dir, "run"), append([]string{"--no-convert"}, args...))
 	}))
-	r, err := record.(func() (recording, error))()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(record.(func() (recording, error))())(t)
 	return r
 }
 
@@ -96,9 +91,7 @@ func recordShared(t *testing.T, args ...string) recording {
 func (r *recording) trace(t *testing.T) *tptest.Trace {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "run.pftrace")
-	if _, err := convertLog(r.base+".cudatrace", path); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convertLog(r.base+".cudatrace", path))(t)
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	return tr
@@ -152,10 +145,7 @@ func counts(t *testing.T, stdout string) (kernels, copies, sets uint64) {
 		t.Fatalf("the program did not print its counts:\n%s", stdout)
 	}
 	for i, n := range []*uint64{&kernels, &copies, &sets} {
-		v, err := strconv.ParseUint(m[i+1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(strconv.ParseUint(m[i+1], 10, 64))(t)
 		*n = v
 	}
 	return kernels, copies, sets
@@ -341,9 +331,7 @@ func TestJumpedLaunches(t *testing.T) {
 func TestForeignProbes(t *testing.T) {
 	t.Parallel()
 	lib := filepath.Join(t.TempDir(), "lib")
-	if err := os.CopyFS(lib, os.DirFS(filepath.Join(simStack, "lib"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(lib, os.DirFS(filepath.Join(simStack, "lib"))))
 	for _, function := range []string{"cudaLaunchKernel", "__cudaLaunchKernel", "cudaMemcpyAsync", "cudaMalloc"} {
 		returnProbe(t, filepath.Join(lib, "libcudart.so.13"), function)
 	}
@@ -359,24 +347,15 @@ func TestForeignProbes(t *testing.T) {
 // returnProbe probes the returns of a function in all processes until the end of the test.
 func returnProbe(t *testing.T, library, function string) {
 	t.Helper()
-	f, err := elf.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(elf.Open(library))(t)
 	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	symbols := must.Get(f.DynamicSymbols())(t)
 	at := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == function })
 	if at < 0 {
 		t.Fatalf("%s has no %s", library, function)
 	}
 	section := f.Sections[symbols[at].Section]
-	name, err := unix.BytePtrFromString(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	name := must.Get(unix.BytePtrFromString(library))(t)
 	attr := unix.PerfEventAttr{Type: number(t, "type"), Size: unix.PERF_ATTR_SIZE_VER1, Config: 1 << number(t, "format/retprobe"),
 		Ext1: uint64(uintptr(unsafe.Pointer(name))), Ext2: symbols[at].Value - section.Addr + section.Offset}
 	fd, err := unix.PerfEventOpen(&attr, -1, 0, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -391,9 +370,7 @@ func returnProbe(t *testing.T, library, function string) {
 func number(t *testing.T, file string) (n uint32) {
 	t.Helper()
 	text := strings.TrimPrefix(contents(t, "/sys/bus/event_source/devices/uprobe/"+file), "config:")
-	if _, err := fmt.Sscan(text, &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(text, &n))(t)
 	return n
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -58,9 +59,7 @@ func recordExit(t *testing.T, code int, args ...string) recording {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	cmd.Wait() // the exit code says it
 	r.stdout, r.stderr = stdout.String(), stderr.String()
 	if got := exitStatusOf(cmd.ProcessState); got != code {
@@ -192,9 +191,7 @@ func TestDeaths(t *testing.T) {
 func TestAttachedDeath(t *testing.T) {
 	t.Parallel()
 	program := exec.Command(sim("longrun"), long)
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, program.Start())
 	b := startInBackground(t, "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))
 	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "Ctrl-C stops") })
 	program.Process.Kill()
@@ -294,9 +291,7 @@ func startRecorder(t *testing.T, env []string, args ...string) *background {
 	t.Helper()
 	b := prepareInBackground(t, args...)
 	b.cmd.Env = append(os.Environ(), env...)
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.cmd.Start())
 	return b
 }
 
@@ -327,10 +322,7 @@ func (b *background) out(t *testing.T) string { return contents(t, b.stdout) }
 
 func contents(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	return string(data)
 }
 
@@ -480,10 +472,7 @@ func hangs(t *testing.T, pid int) func() bool {
 
 func (r *recording) dump(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("cudatrace", "dump", r.base+".cudatrace").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("cudatrace", "dump", r.base+".cudatrace").Output())(t)
 	return string(out)
 }
 
@@ -503,10 +492,7 @@ func children(t *testing.T, pid int) (pids []int) {
 	}
 	for _, list := range lists {
 		for _, f := range strings.Fields(contents(t, list)) {
-			child, err := strconv.Atoi(f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			child := must.Get(strconv.Atoi(f))(t)
 			pids = append(pids, child)
 		}
 	}
@@ -533,9 +519,7 @@ func TestSecondInterrupt(t *testing.T) {
 // TestPIDAgain records programs that get each other's PID, one after the other: each has its own end and its own work.
 func TestPIDAgain(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root for a PID namespace")
-	}
+	must.BeRoot(t)
 	const script = `for how in segv exit term _exit abort; do echo 5000 >/proc/sys/kernel/ns_last_pid; "$0" $how -n 200 & wait $!; done; exit 0`
 	base := filepath.Join(t.TempDir(), "run")
 	var s convert.Summary

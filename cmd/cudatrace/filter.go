@@ -83,8 +83,6 @@ func sizeFlags() []cli.Flag {
 		&cli.StringFlag{
 			Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-slices keeps",
 		},
-		&cli.StringFlag{Name: "max-size", Hidden: true}, // removed: an error says what to use
-		&cli.StringFlag{Name: "split", Hidden: true},
 	}
 }
 
@@ -241,9 +239,6 @@ func filterSize(c *cli.Context, o *convert.TraceOptions) error {
 		o.Longest = true
 	default:
 		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
-	}
-	if err := gone(c, convertName, "max-size", "split"); err != nil {
-		return err
 	}
 	text := c.String("max-slices")
 	if text == "" {

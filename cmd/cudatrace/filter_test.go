@@ -9,7 +9,9 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
 // converted runs convert and returns the trace's path and what was said.
@@ -27,10 +29,7 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 // kernelsOf counts the kernels of a log that a condition holds for.
 func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (n int64) {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.Open(path))(t)
 	defer r.Close()
 	for r.Next() {
 		for i := range r.Block().N {
@@ -92,15 +91,10 @@ func TestFilterMaxSlices(t *testing.T) {
 func TestSeveralLogsOneBroken(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	whole, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(gpuLog))(t)
 	cut, text, trace := filepath.Join(dir, "cut.cudatrace"), filepath.Join(dir, "text.cudatrace"), filepath.Join(dir, "x.pftrace")
 	for path, b := range map[string][]byte{cut: whole[:9000], text: []byte("no log, but as long as one has to be")} {
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, b, 0o600))
 	}
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"cudatrace", "convert", gpuLog, text, "-o", trace}, &stdout, &stderr); code != exitFailure || !strings.HasSuffix(stderr.String(), "text.cudatrace is not a cudatrace log\n") {
@@ -149,4 +143,47 @@ func createLog(path string) (*tracelog.Writer, error) {
 		return nil, err
 	}
 	return tracelog.NewFileWriter(f, tracelog.Options{})
+}
+
+// logOfText writes the log of a text form.
+func logOfText(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "run.cudatrace")
+	w := must.Get(createLog(path))(t)
+	end := must.Get(logtext.Assemble(strings.NewReader(text), w))(t)
+	must.Do(t, w.Close(end))
+	return path
+}
+
+// TestNVTXFilterSays: what convert and stats say of --nvtx.
+func TestNVTXFilterSays(t *testing.T) {
+	t.Parallel()
+	ranges := logOfText(t, readRepository(t, "convert/testdata/ranges.log.txt"))
+	const kept = `: kept what is in NVTX ranges matching "step": 1 range; left out 12 slices by name, duration, thread, caller, Python frame or NVTX range`
+	for _, c := range []struct {
+		command, log, glob, says string
+		code                     int
+	}{
+		{"convert", ranges, "step", "cudatrace: " + ranges + kept, 0},
+		{"stats", ranges, "step", "cudatrace: " + ranges + kept, 0},
+		{"convert", ranges, "setp", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx setp; did you mean "step"?; no trace was written`, exitFailure},
+		{"stats", ranges, "*setp*", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx *setp*; did you mean "step"?`, exitFailure},
+		{"stats", ranges, "decode", "cudatrace: no NVTX range of " + ranges + ` matches --nvtx decode; there are "backward", "forward", "never ends", "no work", "request", 1 other`, exitFailure},
+		{"convert", gpuLog, "step", "cudatrace: --nvtx step: " + gpuLog + " has no NVTX ranges; no trace was written", exitFailure},
+		{"convert", ranges, "[", `cudatrace: convert: --nvtx "[" is not a pattern: a [ lacks its ], or nothing follows a \; see 'cudatrace help convert'`, exitUsage},
+		{"convert", ranges, "", "cudatrace: convert: --nvtx needs a value; see 'cudatrace help convert'", exitUsage},
+	} {
+		var stdout, stderr bytes.Buffer
+		out := filepath.Join(t.TempDir(), "x.pftrace")
+		args := []string{"cudatrace", c.command, c.log, "--nvtx", c.glob}
+		if c.command == "convert" {
+			args = append(args, "-o", out)
+		}
+		if code := run(args, &stdout, &stderr); code != c.code || !strings.HasSuffix("\n"+stderr.String(), "\n"+c.says+"\n") {
+			t.Errorf("%q: exit code %d, %s\nwant %d, %s", args, code, &stderr, c.code, c.says)
+		}
+		if _, err := os.Stat(out); c.command == "convert" && (err == nil) != (c.code == 0) {
+			t.Errorf("%q: the trace: %v", args, err)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"path/filepath"
 	"testing"
 
@@ -20,11 +19,8 @@ func TestGPULogText(t *testing.T) {
 // checkOutput compares what a command prints with a golden file.
 func checkOutput(t *testing.T, golden string, args ...string) {
 	t.Helper()
-	var got, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace"}, args...), &got, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
-	goldentest.Hold(t, golden, got.String())
+	got, _ := succeed(t, args...)
+	goldentest.Hold(t, golden, got)
 }
 
 // TestGPUNVTXLog reads a log of a PyTorch training loop in NVTX ranges on a real GPU: one slice a launch, named by

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // deny are the words of testdata/sim/prog/sandbox.h by which system calls fail.
@@ -286,9 +288,7 @@ func runHostile(t *testing.T, program string, args ...string) (hostileOutput, in
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Dir = t.TempDir()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	timer := time.AfterFunc(5*time.Minute, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 	defer timer.Stop()
 	_ = cmd.Wait() // the exit code says it

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -34,10 +35,7 @@ func hostileLog(t *testing.T, path string) { namedLogAt(t, path, hostileName) }
 // namedLogAt writes a log with a name wherever a text can stand.
 func namedLogAt(t *testing.T, path, name string) {
 	t.Helper()
-	w, err := createLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(createLog(path))(t)
 	text := `
 meta key=program value=@
 meta key=args value=@
@@ -98,18 +96,11 @@ func checkShown(t *testing.T, what string, out []byte) {
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), strings.ReplaceAll(hostileName, "/", ""))
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 	log, cut, out := filepath.Join(dir, "x.cudatrace"), filepath.Join(dir, "cut.cudatrace"), filepath.Join(dir, "out")
 	hostileLog(t, log)
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(cut, whole[:len(whole)-len(whole)/4], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(log))(t)
+	must.Do(t, os.WriteFile(cut, whole[:len(whole)-len(whole)/4], 0o600))
 	lines := [][]string{
 		{"info", log}, {"info", "--format", "json", log}, {"info", cut}, {"info", hostileName}, {"info", "--format", hostileName, log},
 		{"dump", log}, {"dump", "--format", "ndjson", log}, {"dump", cut}, {"dump", "--kind", hostileName, log},
@@ -160,9 +151,7 @@ func TestHostileProgram(t *testing.T) {
 	path := filepath.Join(t.TempDir(), hostileName)
 	copyProgram(t, "/bin/sleep", path)
 	running := exec.Command(path, "600")
-	if err := running.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, running.Start())
 	defer func() {
 		running.Process.Kill()
 		running.Wait()
@@ -246,10 +235,7 @@ func printing(t *testing.T, path string, command bool) (found []string) {
 // openTerminal opens a new pseudo-terminal.
 func openTerminal(t *testing.T) (terminal, other *os.File) {
 	t.Helper()
-	other, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { other.Close() })
 	n, err := unix.IoctlGetInt(int(other.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -258,10 +244,7 @@ func openTerminal(t *testing.T) (terminal, other *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	terminal = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { terminal.Close() })
 	return terminal, other
 }
@@ -299,10 +282,7 @@ func TestStatusLine(t *testing.T) {
 	con.Say("end")
 	var got []byte
 	for b := make([]byte, 200); !bytes.HasSuffix(got, []byte("end\r\n")); {
-		n, err := other.Read(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(other.Read(b))(t)
 		got = append(got, b[:n]...)
 	}
 	if want := "\r\x1b[Khalf \\u001b[2J\r\x1b[Kcudatrace: done\r\ncudatrace: end\r\n"; string(got) != want {

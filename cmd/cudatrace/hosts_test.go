@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // succeed runs a command, which must succeed, and returns what it writes.
@@ -26,9 +28,7 @@ type rankReports struct {
 func reportsOfRanks(t *testing.T, logs []string) (r rankReports) {
 	t.Helper()
 	out, _ := succeed(t, append([]string{"stats", "--format", "json", "--report", "ranks,collectives"}, logs...)...)
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &r))
 	return r
 }
 
@@ -39,9 +39,7 @@ func TestArmedTwice(t *testing.T) {
 		log := filepath.Join(root, fmt.Sprintf("testdata/gpu/logs/ranks/armed-%d.cudatrace", i+1))
 		out, _ := succeed(t, "info", "--format", "json", log)
 		var info map[string]any
-		if err := json.Unmarshal([]byte(out), &info); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(out), &info))
 		for key, want := range map[string]any{"complete": true, "processes": 4., "unmatched": 0., "kernels": kernels} {
 			if info[key] != want {
 				t.Errorf("%s: %s is %v, want %v", log, key, info[key], want)

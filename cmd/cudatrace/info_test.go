@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +17,9 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // Nobody reads that nothing was lost beside a log that is not complete.
@@ -64,12 +70,9 @@ nccl_call pid=1 tid=1 name=ncclCommDestroy time=90 known=0x5 communicator=0xb000
 nccl_call pid=3 tid=3 name=ncclReduce time=90 known=0x2 bytes=5
 end time=100 complete=1
 `)
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, _ := succeed(t, "info", path)
 	var got []string
-	for line := range strings.Lines(stdout.String()) {
+	for line := range strings.Lines(stdout) {
 		if strings.HasPrefix(line, "NCCL ") {
 			got = append(got, strings.Join(strings.Fields(line), " "))
 		}
@@ -79,9 +82,7 @@ end time=100 complete=1
 		"NCCL communicator 0xb00000001 (rank 1 of 2): 1 call, 1 B",
 		"NCCL communicator not known: 1 call, 5 B",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "rows")
 }
 
 // Long names of functions and errors are values: the first column stays narrow, whatever a log has.
@@ -110,24 +111,13 @@ func TestInfoLongNames(t *testing.T) {
 // The text has the main figures of a sampled GPU, with their source, and says who else used it.
 func TestInfoMetrics(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "convert", "testdata", "metrics.log.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "convert", "testdata", "metrics.log.txt")))(t)
+	log := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), "log.cudatrace")
-	if err := os.WriteFile(path, log, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "info", path}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	must.Do(t, os.WriteFile(path, log, 0o644))
+	stdout, _ := succeed(t, "info", path)
 	var got []string
-	for line := range strings.Lines(stdout.String()) {
+	for line := range strings.Lines(stdout) {
 		if strings.HasPrefix(line, "GPU 0 ") {
 			got = append(got, strings.Join(strings.Fields(line), " "))
 		}
@@ -138,7 +128,44 @@ func TestInfoMetrics(t *testing.T) {
 		"GPU 0 clocks lowered power cap for 0.3 ms of 0.3 ms",
 		"GPU 0 used by process 99 (python3), too: the values are those of the whole GPU",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("rows (-want +got):\n%s", diff)
+	goldentest.Same(t, want, got, "rows")
+}
+
+// TestInfoIsDocumented holds docs/info.md against the JSON of a log: both have the same
+// fields, and the same causes of loss.
+func TestInfoIsDocumented(t *testing.T) {
+	t.Parallel()
+	stdout, _ := succeed(t, "info", gpuLog, "--format", "json")
+	var info map[string]any
+	must.Do(t, json.Unmarshal([]byte(stdout), &info))
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "info.md")))(t)
+	fields, causes, _ := strings.Cut(string(text), "Causes in `lost`")
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(info)), firstCells(fields)); diff != "" {
+		t.Errorf("fields (-JSON +docs/info.md):\n%s", diff)
 	}
+	want := slices.Clone(tracelog.LostCauses)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, firstCells(causes)); diff != "" {
+		t.Errorf("causes (-code +docs/info.md):\n%s", diff)
+	}
+}
+
+// firstCells are the names in the first column of a table, or before the colons of a list, sorted.
+func firstCells(text string) (names []string) {
+	name := regexp.MustCompile("`(\\w+)`")
+	for line := range strings.Lines(text) {
+		first, _, listed := strings.Cut(line, ": ")
+		if cells := strings.Split(line, "|"); len(cells) > 2 {
+			first, listed = cells[1], true
+		} else if !strings.HasPrefix(line, "- `") {
+			continue
+		}
+		if listed {
+			for _, m := range name.FindAllStringSubmatch(first, -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }

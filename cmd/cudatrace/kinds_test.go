@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A mode is a way of recording, by what a person may use.
@@ -75,10 +73,7 @@ func issued(t *testing.T, stdout string) (work [3]uint64) {
 			if m == nil {
 				t.Fatalf("no %s in %q", what, line)
 			}
-			n, err := strconv.ParseUint(m[1], 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.ParseUint(m[1], 10, 64))(t)
 			work[i] += n
 		}
 	}
@@ -162,26 +157,7 @@ func holdCoverage(t *testing.T) {
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "- %s\n", k.what)
 	}
-	path := filepath.Join(root, "docs", "coverage.md")
-	doc, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := strings.Cut(string(doc), "<!-- kinds -->\n")
-	_, tail, ok2 := strings.Cut(rest, "<!-- end -->")
-	if !ok || !ok2 {
-		t.Fatalf("%s has lost the marks around its list", path)
-	}
-	want := head + "<!-- kinds -->\n" + b.String() + "<!-- end -->" + tail
-	if *goldentest.Update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(doc), want); diff != "" {
-		t.Errorf("docs/coverage.md lists other kinds; rewrite it with -update (-docs +kinds):\n%s", diff)
-	}
+	goldentest.Section(t, filepath.Join(root, "docs", "coverage.md"), "<!-- kinds -->\n", "<!-- end -->", b.String())
 }
 
 // TestCapturedCalls checks that the nodes of captured graphs have their calls, after an update too, and those of a graph that is built

@@ -88,8 +88,8 @@ var layers = []struct {
 var shown = []string{module + "convert/internal/join", module + "convert/internal/pipeline", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "convert/output", module + "perfetto"}
 
 // below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the
-// patterns that people write, one writes numbers and texts.
-var below = []string{module + "record/procfs", module + "record/pattern", module + "record/figures"}
+// patterns that people write, one writes numbers and texts, one ends tests.
+var below = []string{module + "record/procfs", module + "record/pattern", module + "record/figures", module + "record/must"}
 
 // harmless are packages below net that only take addresses apart: html/template imports them.
 var harmless = []string{"net/url", "net/netip"}
@@ -231,7 +231,9 @@ func TestLayersEntrances(t *testing.T) {
 }
 
 // forTests reports whether a package is for tests.
-func forTests(path string) bool { return strings.HasSuffix(path, "test") }
+func forTests(path string) bool {
+	return strings.HasSuffix(path, "test") || strings.HasSuffix(path, "/must")
+}
 
 // under reports whether path is the package dir or lies below it.
 func under(path, dir string) bool {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // runsVar asks TestManyRuns for more runs than the few of an ordinary test run.
@@ -66,9 +68,7 @@ func TestManyRuns(t *testing.T) {
 // killWhileRecording kills a recorder whose socket has appeared.
 func killWhileRecording(t *testing.T, cmd *exec.Cmd, private string) {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
 	for len(all(t, private+"/*/sock")) == 0 && !isEnded(ended) {
@@ -90,10 +90,7 @@ func partials(t *testing.T, base string) []string { return all(t, base+".cudatra
 
 func all(t *testing.T, pattern string) []string {
 	t.Helper()
-	names, err := filepath.Glob(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(filepath.Glob(pattern))(t)
 	return names
 }
 

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Functions of a library and of the program lie around and within calls of CUDA on the tracks of their threads, also of one that makes no
@@ -19,10 +19,7 @@ func TestFunctionsOfLibraries(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "run")
 	run := func(args ...string) string {
 		t.Helper()
-		out, err := exec.Command("cudatrace", args...).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(t, exec.Command("cudatrace", args...))
 		return string(out)
 	}
 	said := run("record", "-o", base, "--probe", "libcoll:coll*/3", "--probe", "coll:train_step/2", "--probe", "coll:check_*/1", "--no-probe", "libcoll:collInit", "--probe", "libnone.so:f", sim("coll"), "-n", "3")
@@ -48,9 +45,7 @@ func TestFunctionsOfLibraries(t *testing.T) {
 		counts[words[0]] = words[1] + " " + words[2]
 	}
 	want := map[string]string{"name": "library count", "train_step": "coll 3", "collAllReduce": "libcoll.so.2 9", "collFinish": "libcoll.so.2 1", "check_gradient": "coll 3"}
-	if diff := cmp.Diff(want, counts); diff != "" {
-		t.Errorf("functions (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, counts, "functions")
 	if calls := run("stats", "--format", "csv", "--report", "calls", base+".cudatrace"); strings.Contains(calls, "coll") || !strings.Contains(calls, "cudaLaunchKernel") {
 		t.Errorf("calls:\n%s", calls)
 	}

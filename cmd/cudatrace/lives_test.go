@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -50,16 +51,11 @@ const mostLives, lifeSize, livesAt = 256, 32, 64
 // readLives reads what the programs say, each PID's in their order.
 func readLives(t *testing.T, path string) map[uint32][]life {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	lives := map[uint32][]life{}
 	for i := range binary.LittleEndian.Uint32(data) {
 		var l life
-		if err := binary.Read(bytes.NewReader(data[livesAt+lifeSize*i:]), binary.LittleEndian, &l); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, binary.Read(bytes.NewReader(data[livesAt+lifeSize*i:]), binary.LittleEndian, &l))
 		lives[l.PID] = append(lives[l.PID], l)
 	}
 	return lives
@@ -75,10 +71,7 @@ type logged struct {
 // readLogged reads what a log has, each PID's in the order of time.
 func readLogged(t *testing.T, path string) map[uint32][]*logged {
 	t.Helper()
-	log, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(tracelog.Open(path))(t)
 	defer log.Close()
 	all := map[uint32][]*logged{}
 	var calls []tracelog.API
@@ -104,9 +97,7 @@ func readLogged(t *testing.T, path string) map[uint32][]*logged {
 			}
 		}
 	}
-	if err := log.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, log.Err())
 	for _, programs := range all {
 		slices.SortFunc(programs, func(a, b *logged) int { return int(int64(a.from - b.from)) })
 	}
@@ -159,10 +150,7 @@ func TestLives(t *testing.T) {
 	first, rounds := 1, 6
 	if text := os.Getenv("CUDATRACE_LIVES"); text != "" {
 		number, one := strings.CutPrefix(text, "#")
-		n, err := strconv.Atoi(number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(number))(t)
 		if first, rounds = 1, n; one {
 			first, rounds = n, 1
 		}
@@ -178,9 +166,7 @@ func liveOnce(t *testing.T, seed int) (programs int) {
 	t.Helper()
 	dir := t.TempDir()
 	said := filepath.Join(dir, "said")
-	if err := os.WriteFile(said, make([]byte, livesAt+mostLives*lifeSize), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(said, make([]byte, livesAt+mostLives*lifeSize), 0o600))
 	base := filepath.Join(dir, "run")
 	out, _ := exec.Command("cudatrace", "record", "--no-convert", "-o", base, sim("lives"), "-s", strconv.Itoa(seed), "-d", "3", "-r", said).CombinedOutput()
 	lives, all := readLives(t, said), readLogged(t, base+".cudatrace")

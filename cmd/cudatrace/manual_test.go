@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestManual: groff has nothing to say against a page of a command, and each page has what the help has.
@@ -55,10 +56,7 @@ func wantPage(t *testing.T, path string, want ...string) (page string) {
 			t.Errorf("%s lacks %q:\n%s", path, text, out)
 		}
 	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile(path))(t)
 	return string(source)
 }
 
@@ -66,9 +64,7 @@ func wantPage(t *testing.T, path string, want ...string) (page string) {
 func TestManualFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o644))
 	var stdout, stderr strings.Builder
 	want := fmt.Sprintf("cudatrace: the folder %s cannot be made: not a directory\n", file)
 	if code := run([]string{"cudatrace", "man", "-o", file}, &stdout, &stderr); code != exitFailure || stderr.String() != want {
@@ -79,7 +75,7 @@ func TestManualFolder(t *testing.T) {
 // TestManualPage compares the page of a command whose texts have all that man would take for its own.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
-	got, err := manualPage(&cli.App{Name: "prog", Version: "1.2-3"}, &cli.Command{
+	got := must.Get(manualPage(&cli.App{Name: "prog", Version: "1.2-3"}, &cli.Command{
 		Name: "run", Usage: `run 'it' "now"`,
 		UsageText:   "prog run [OPTION...] FILE\nprog run --all\n\nExample: prog run ~/.x '*' `y`\nExample: .dot \\n ^",
 		Description: ".TH is no request here.\n'br is none either: a\\fBb",
@@ -88,9 +84,6 @@ func TestManualPage(t *testing.T) {
 			&cli.StringFlag{Category: "Output", Name: "output", Aliases: []string{"o"}, Value: "x.y", Usage: "write `FILE`"},
 			&cli.StringFlag{Category: "Output", Name: "mode", Usage: "`a-b|c`: how"},
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	goldentest.Hold(t, "testdata/manual.1", got)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -58,9 +59,7 @@ func TestPythonMarksElsewhere(t *testing.T) {
 	const program = "import ctypes, os, sys\nctypes.CDLL(os.environ['NVTX_INJECTION64_PATH'])\n" +
 		"sys.path.insert(0, sys.argv[1])\nimport cudatrace\nwith cudatrace.range('a'):\n    cudatrace.step()\n"
 	library := filepath.Join(t.TempDir(), "libcudatrace.so")
-	if out, err := exec.Command("gcc", "-shared", "-o", library, "-x", "c", "/dev/null").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-shared", "-o", library, "-x", "c", "/dev/null"))
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		cmd := pythonCommand(p.Path, "-c", program, filepath.Join("..", "..", "packaging", "python"))
 		cmd.Env = append(cmd.Env, "NVTX_INJECTION64_PATH="+library)
@@ -80,9 +79,7 @@ func marked(t *testing.T, log string, args ...string) (ranges []string, sets int
 		}
 	}
 	args = append([]string{"--with-startup", "--report", "nvtx,sets", "--format", "json"}, args...)
-	if err := json.Unmarshal([]byte(printedStats(t, log, args...)), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(printedStats(t, log, args...)), &report))
 	for _, r := range report.NVTX {
 		ranges = append(ranges, fmt.Sprint(r.Name, " ", r.Count))
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // What programs allocate is counted from their calls, to the byte. Where calls cannot tell, the summary and info say why.
@@ -64,9 +66,7 @@ func usesOf(t *testing.T, r recording) (uses []string) {
 			Replaced           uint64
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &reports); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(out), &reports))
 	for _, m := range reports.Memory {
 		uses = append(uses, fmt.Sprint(m.Name, " ", m.Peak, " ", m.Allocations, " ", m.Frees, " ", m.Left, " ", m.Bytes))
 		if m.Unmatched+m.Replaced > 0 {
@@ -138,8 +138,6 @@ func withMore(t *testing.T, row string, n, bytes uint64) string {
 	t.Helper()
 	var use string
 	var of [5]uint64
-	if _, err := fmt.Sscan(row, &use, &of[0], &of[1], &of[2], &of[3], &of[4]); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(row, &use, &of[0], &of[1], &of[2], &of[3], &of[4]))(t)
 	return fmt.Sprint(use, " ", of[0], " ", of[1]+n, " ", of[2]+n, " ", of[3], " ", of[4]+bytes)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // oneOfAHash checks that the kernels of NCCL with one hash have one communicator in a trace, and those of one communicator one hash.
@@ -40,9 +41,7 @@ func collectivesOf(t *testing.T, logs ...string) (rows []string) {
 			Count              uint64
 		}
 	}
-	if err := json.Unmarshal(out, &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &all))
 	for _, r := range all.Collectives {
 		name, _, _ := strings.Cut(strings.TrimPrefix(r.Name, "ncclDevKernel_"), "_")
 		rows = append(rows, fmt.Sprint(name, " ", r.Communicator, " ", r.Count))

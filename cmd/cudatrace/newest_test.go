@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A told is a recording of a program that does what it is told.
@@ -27,13 +29,8 @@ func recordTold(t *testing.T, env string, args ...string) *told {
 	t.Helper()
 	b := prepareInBackground(t, append(slices.Concat([]string{"--flush-interval", "100ms"}, args), sim("told"))...)
 	b.cmd.Env = append(os.Environ(), env)
-	in, err := b.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(b.cmd.StdinPipe())(t)
+	must.Do(t, b.cmd.Start())
 	b.until(t, func() bool { return b.out(t) == "ready\n" })
 	return &told{background: b, in: in}
 }
@@ -41,9 +38,7 @@ func recordTold(t *testing.T, env string, args ...string) *told {
 // tell has the program do something, and waits until it has been done.
 func (p *told) tell(t *testing.T, line string) {
 	t.Helper()
-	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(p.in, line+"\n"))(t)
 	p.lines++
 	p.until(t, func() bool { return strings.Count(p.out(t), "done\n") == p.lines })
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // An opening is a running "cudatrace open", or a recording with --open.
@@ -43,18 +44,14 @@ func open(t *testing.T, dir string, args ...string) *opening {
 func openWith(t *testing.T, env []string, dir string, args ...string) *opening {
 	t.Helper()
 	o := &opening{Cmd: exec.Command("cudatrace", args...), temp: t.TempDir()}
-	if err := errors.Join(os.Chmod(o.temp, 0o777), os.Chmod(filepath.Dir(o.temp), 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(o.temp, 0o777), os.Chmod(filepath.Dir(o.temp), 0o755)))
 	o.Dir, o.Env = dir, append(append(os.Environ(), "TMPDIR="+o.temp, "DISPLAY=", "WAYLAND_DISPLAY=", "SSH_CONNECTION=10.0.0.1 5000 10.0.0.2 2222"), env...)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.Stdout, o.Stderr, o.stderr = w, w, bufio.NewReader(r)
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Start())
 	w.Close()
 	t.Cleanup(func() {
 		_ = o.Process.Kill() // it has ended, unless the test failed
@@ -74,10 +71,7 @@ func openWith(t *testing.T, env []string, dir string, args ...string) *opening {
 // get takes a file of the page.
 func (o *opening) get(t *testing.T, name string) []byte {
 	t.Helper()
-	r, err := http.Get(o.address + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.Get(o.address + name))(t)
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != 200 {
@@ -89,10 +83,7 @@ func (o *opening) get(t *testing.T, name string) []byte {
 // end waits for the end and returns what was said since the address.
 func (o *opening) end(t *testing.T, code int) string {
 	t.Helper()
-	said, err := io.ReadAll(o.stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := must.Get(io.ReadAll(o.stderr))(t)
 	_ = o.Wait() // the exit code says it
 	if got := o.ProcessState.ExitCode(); got != code {
 		t.Errorf("exit code %d, want %d\n%s", got, code, said)
@@ -108,13 +99,8 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), filepath.Join(root, "testdata/gpu/logs/streams.cudatrace")
 	trace := filepath.Join(dir, "want.pftrace")
-	if out, err := exec.Command("cudatrace", "convert", log, "-o", trace).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	want, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Run(t, exec.Command("cudatrace", "convert", log, "-o", trace))
+	want := must.Get(os.ReadFile(trace))(t)
 	tr := tptest.Open(t, trace)
 	step := tr.Values("select ts, dur from slice where category = 'step' order by dur desc limit 1 offset 9")[0]
 	at, length := step[0].(int64), step[1].(int64)
@@ -124,9 +110,7 @@ func TestOpen(t *testing.T) {
 			Title, UI, Origin string
 			Size              int
 		}
-		if err := json.Unmarshal(o.get(t, "about.json"), &about); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(o.get(t, "about.json"), &about))
 		title := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)) + ".pftrace"
 		if about.Title != title || about.Size != len(want) || about.Origin != "http://127.0.0.1:10000" {
 			t.Errorf("%s: the page is told %+v", name, about)
@@ -169,9 +153,7 @@ func TestOpenAt(t *testing.T) {
 	middle := func(args ...string) int64 {
 		o := open(t, t.TempDir(), append([]string{"open", log}, args...)...)
 		var about struct{ UI string }
-		if err := json.Unmarshal(o.get(t, "about.json"), &about); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(o.get(t, "about.json"), &about))
 		o.get(t, "trace")
 		o.end(t, 0)
 		from, to := viewed(t, about.UI)
@@ -222,9 +204,7 @@ func TestOpenOffline(t *testing.T) {
 func TestOpenInterrupted(t *testing.T) {
 	t.Parallel()
 	o := open(t, t.TempDir(), "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
-	if err := o.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Process.Signal(syscall.SIGINT))
 	if said := o.end(t, 130); strings.Contains(said, "has the trace") {
 		t.Errorf("it says\n%s", said)
 	}
@@ -266,19 +246,12 @@ func TestOpenPortInUse(t *testing.T) {
 // Under sudo the log is read, and the trace is served, with the rights of the user who called sudo.
 func TestOpenSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	dir, err := os.MkdirTemp("", "cudatrace-sudo-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	dir := must.Get(os.MkdirTemp("", "cudatrace-sudo-"))(t)
 	defer os.RemoveAll(dir)
 	log, err := os.ReadFile(filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
 	path := filepath.Join(dir, "streams.cudatrace")
-	if err := errors.Join(err, os.WriteFile(path, log, 0o600), os.Chown(dir, 65534, 65534), os.Chown(path, 65534, 65534)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.WriteFile(path, log, 0o600), os.Chown(dir, 65534, 65534), os.Chown(path, 65534, 65534)))
 	o := openWith(t, sudoByNobody, dir, "open", path)
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", o.Process.Pid))
 	if err != nil || len(threads) == 0 {
@@ -291,9 +264,7 @@ func TestOpenSudo(t *testing.T) {
 	}
 	o.get(t, "trace")
 	o.end(t, 0)
-	if err := os.Chown(path, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(path, 0, 0))
 	cmd := exec.Command("cudatrace", "open", "--no-browser", path)
 	cmd.Env = append(os.Environ(), sudoByNobody...)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "permission denied") {
@@ -308,9 +279,7 @@ func TestOpenLaunches(t *testing.T) {
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "launched")
 	script := "#!/bin/sh\n(cut -d' ' -f5 /proc/$$/stat; tr '\\0' ' ' </proc/$$/cmdline; env) >" + fifo + "\n"
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(syscall.Mkfifo(fifo, 0o600), os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700)))
 	o := openWith(t, []string{"DISPLAY=:0", "HOME=" + dir, "PATH=" + dir + ":" + os.Getenv("PATH")}, dir, "open", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
 	launched, err := os.ReadFile(fifo)
 	var group int

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // committedLogs are the logs that were recorded on GPUs.
@@ -40,10 +41,7 @@ func bothOutputs(args ...string) string {
 // summaryOf is what a recording prints at its end.
 func summaryOf(t *testing.T, log string) string {
 	t.Helper()
-	f, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(log))(t)
 	defer f.Close()
 	r := convertFiles(f, nil)
 	if r.Error != "" {
@@ -102,9 +100,7 @@ func TestLogArgs(t *testing.T) {
 	var logs []convert.Log
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		path := filepath.Join(dir, name+record.LogSuffix)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o600))
 		logs = append(logs, convert.Log{Name: path})
 	}
 	if got := logArgs(logs); len(got) != 1 || got[0] != dir {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // notRead are the files that name /proc beside a call that opens a file, and read no file below /proc by that call.
@@ -44,10 +45,7 @@ func TestReadsOfProc(t *testing.T) {
 	t.Parallel()
 	opens, needed := 0, map[string]bool{}
 	for _, path := range sources(t) {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, 0))(t)
 		names, calls := false, []string(nil)
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
@@ -107,10 +105,7 @@ func TestNoOpenWaits(t *testing.T) {
 	for _, path := range sources(t) {
 		text := readRepository(t, path)
 		files := token.NewFileSet()
-		file, err := parser.ParseFile(files, filepath.Join(root, path), text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(files, filepath.Join(root, path), text, 0))(t)
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -208,9 +203,7 @@ func TestELFBombs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	bomb, home := filepath.Join(dir, "bomb"), filepath.Join(dir, "toolkit")
-	if err := os.MkdirAll(filepath.Join(home, "lib64"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(home, "lib64"), 0o700))
 	attacktest.ELFBomb(t, bomb)
 	attacktest.ELFBomb(t, filepath.Join(home, "lib64", "libcupti.so.13"))
 	target := exec.Command(sim("told"))

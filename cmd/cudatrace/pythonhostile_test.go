@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -81,9 +82,7 @@ func embedPython(t *testing.T, p pythontest.Interpreter) string {
 func hostileHelper(t *testing.T) string {
 	t.Helper()
 	helper := filepath.Join(t.TempDir(), "hostile.so")
-	if out, err := exec.Command("gcc", "-shared", "-fPIC", "-o", helper, "testdata/python/hostile.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-shared", "-fPIC", "-o", helper, "testdata/python/hostile.c"))
 	return helper
 }
 
@@ -208,10 +207,7 @@ func TestPythonEnds(t *testing.T) {
 		t.Skip("no Python here")
 	}
 	log, helper := filepath.Join(t.TempDir(), "run"), hostileHelper(t)
-	said, err := pythonCommand("cudatrace", "record", "-q", "--no-convert", "-o", log, all[0].Path, "testdata/python/hostile.py", "interpreters", helper).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	said := must.Run(t, pythonCommand("cudatrace", "record", "-q", "--no-convert", "-o", log, all[0].Path, "testdata/python/hostile.py", "interpreters", helper))
 	const why = "Python lines are no longer recorded: the process has more than one Python interpreter"
 	s, err := summarize(log + ".cudatrace")
 	if err != nil {

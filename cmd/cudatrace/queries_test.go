@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A page of queries has blocks of SQL, each with the names of logs and the results.
@@ -53,9 +54,7 @@ func TestQueries(t *testing.T) {
 		last = at[5]
 	}
 	if rewritten.WriteString(text[last:]); *goldentest.Update {
-		if err := os.WriteFile(filepath.Join(root, page), []byte(rewritten.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, page), []byte(rewritten.String()), 0o644))
 	}
 }
 
@@ -74,10 +73,7 @@ func TestBatchQuery(t *testing.T) {
 		columns, rows := tr.Table(sql)
 		launches := slices.Index(columns, "launches")
 		for _, row := range rows {
-			n, err := strconv.Atoi(fmt.Sprint(row[launches]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.Atoi(fmt.Sprint(row[launches])))(t)
 			got, names[row[0]] = got+n, true
 		}
 		all, err := convert.Timeline([]convert.Log{convert.Path(filepath.Join(filepath.Dir(gpuLog), name))}, convert.Options{}, nil)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // jsonOut, linesOut and csvOut are forms of output; nil is any.
@@ -65,9 +66,7 @@ func TestEveryReader(t *testing.T) {
 	for seed := range logtest.Seeds(12, 2) { // logs small and large
 		dir, rnd := t.TempDir(), rand.New(rand.NewPCG(seed, 2))
 		for _, name := range []string{"LOG", "OTHER"} {
-			if err := os.WriteFile(filepath.Join(dir, name), logtest.Chaos(t, rnd, 20+30*int(seed)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), logtest.Chaos(t, rnd, 20+30*int(seed)), 0o600))
 		}
 		for _, c := range commands {
 			var stdout, stderr bytes.Buffer

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -27,10 +28,7 @@ func TestREADMESample(t *testing.T) {
 	}
 	cmd := exec.Command("cudatrace", "record", "-o", "demo", sim("demo"))
 	cmd.Dir = t.TempDir()
-	got, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, got)
-	}
+	got := must.Run(t, cmd)
 	if diff := cmp.Diff(withoutFigures(sample), withoutFigures(string(got))); diff != "" {
 		t.Errorf("README.md's sample differs (-README +got):\n%s", diff)
 	}
@@ -49,9 +47,7 @@ func TestREADMEStart(t *testing.T) {
 	}
 	dir := t.TempDir()
 	program := []byte(contents(t, "testdata/python/holds.py"))
-	if err := os.WriteFile(filepath.Join(dir, "train.py"), program, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "train.py"), program, 0o644))
 	for i, want := range []string{"cudatrace stats train.cudatrace", "findings: ", ""} {
 		command := strings.Replace(lines[1+i], "python3", interpreters[0].Path, 1)
 		if i == 2 {
@@ -204,17 +200,14 @@ func sourceText(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, folder := range []string{"cmd", "convert", "record"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") || !strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, ".c") {
 				return err
 			}
 			text, err := os.ReadFile(path)
 			all.Write(text)
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	return all.String()
 }

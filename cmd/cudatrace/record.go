@@ -206,36 +206,12 @@ func recordFlags() []cli.Flag {
 			Category: outputGroup, Name: "flush-interval", Value: "1s",
 			Usage: "write each record to disk within `TIME`, 10ms to 1m",
 		},
-		&cli.StringFlag{Name: "graphs", Hidden: true}, // removed: an error says what to use
-		&cli.BoolFlag{Name: "runtime-calls", Hidden: true},
-		&cli.StringFlag{Name: "waits", Hidden: true},
 	})
 }
 
-const smallerTrace = "use --max-slices N, --from TIME --to TIME, or --step RANGES --steps FIRST-LAST"
-
-// insteadOf says what to use in place of each removed option.
-var insteadOf = map[string]string{
-	"max-size":      smallerTrace,
-	"split":         smallerTrace,
-	"graphs":        "graphs are always recorded node by node; a shorter --flush-interval has CUPTI hold fewer records",
-	"runtime-calls": "--api all, or --probe GLOB for some, records the runtime's own functions",
-	"waits":         "wait arrows are always derived from the calls",
-}
-
-// gone returns an error if the command line has one of the command's removed options.
-func gone(c *cli.Context, command string, options ...string) error {
-	for _, option := range options {
-		if c.IsSet(option) {
-			return usagef(command, "%s: --%s does not exist any more: %s", command, option, insteadOf[option])
-		}
-	}
-	return nil
-}
-
 // topFlags are the options of record that top takes.
-var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "graphs", "waits", "python",
-	sampleFlag, "runtime-calls", gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
+var topFlags = []string{"output", "pid", "api", "probe", "no-probe", "calls", "gpu", "python",
+	sampleFlag, gpuMetricsFlag, gpuMetricsFlag + "-set", "gpu-metrics-devices", runFlag, noMetadataFlag,
 	"capture-range", "memory-limit", callBufferFlag, "flush-interval", "wait"}
 
 func topCommand(con *console.Console) *cli.Command {
@@ -324,9 +300,6 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 	o := record.Options{
 		Program: c.Args().First(), Args: c.Args().Tail(), Version: version(), Words: givenOptions(c),
 		Run: c.String(runFlag), NoMetadata: c.Bool(noMetadataFlag), FromStart: c.Bool("from-start"), Detach: c.Bool("detach"),
-	}
-	if err := gone(c, recordName, "graphs", "runtime-calls", "waits"); err != nil {
-		return o, err
 	}
 	if err := recordTimes(c, &o); err != nil {
 		return o, usagef(recordName, "record: %v", err)

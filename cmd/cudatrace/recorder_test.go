@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // long is more seconds than any of these tests takes: the program runs until it is told to end.
@@ -40,18 +41,14 @@ func sleepsSoFar(t *testing.T, pid int) int {
 	t.Helper()
 	var n int
 	_, line, _ := strings.Cut(contents(t, fmt.Sprintf("/proc/%d/status", pid)), "\nvoluntary_ctxt_switches:")
-	if _, err := fmt.Sscan(line, &n); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(line, &n))(t)
 	return n
 }
 
 // longrunPID is the PID that longrun printed.
 func longrunPID(t *testing.T, printed string) (pid int) {
 	t.Helper()
-	if _, err := fmt.Sscanf(printed, "longrun: pid %d", &pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(printed, "longrun: pid %d", &pid))(t)
 	return pid
 }
 
@@ -162,13 +159,9 @@ func TestRecorderIsSuspended(t *testing.T) {
 func TestVanishedFolder(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "here")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	b := recordInBackground(t, "-o", filepath.Join(dir, "run"), sim("longrun"), long)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	b.goesOn(t, b.program(t))
 	syscall.Kill(b.program(t), syscall.SIGTERM)
 	want := "cudatrace: the log is lost: its folder " + dir + " was removed while recording\n"
@@ -213,10 +206,7 @@ func recordOnFullDisk(t *testing.T, limit, options string, launches uint64) (sai
 	dir, disk := t.TempDir(), t.TempDir()
 	script := limit + ` && cudatrace record ` + options + ` -o "$1/run" "$2" -n "$4"; echo "code $?"; cp "$1"/run.cudatrace "$3/full"`
 	cmd := exec.Command("unshare", "--mount", "sh", "-c", script, "sh", disk, sim("launchloop"), dir, fmt.Sprint(launches))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := must.Run(t, cmd)
 	var r recording
 	r.read(t, filepath.Join(dir, "full"))
 	if lost := r.Lost["log_write"]; r.Damaged || r.Complete || lost < launches-r.Kernels {

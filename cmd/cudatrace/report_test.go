@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
 	"github.com/cudatrace/cudatrace/convert/report"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // maxReport is the size of a page that is small enough for a ticket or a chat.
@@ -59,10 +60,7 @@ func TestReport(t *testing.T) {
 	for _, of := range reportLogs {
 		t.Run(of.logs[0], func(t *testing.T) {
 			t.Parallel()
-			content, err := os.ReadFile(reportOf(t, "r.html", gpuLogs(of.logs)...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			content := must.Get(os.ReadFile(reportOf(t, "r.html", gpuLogs(of.logs)...)))(t)
 			var sections []string
 			for _, m := range aSection.FindAllSubmatch(content, -1) {
 				sections = append(sections, string(m[1]))
@@ -93,10 +91,7 @@ func TestReportSVG(t *testing.T) {
 		case "comparison":
 			logs = append(gpuLogs([]string{"graphs/python"}), "--against", gpuLogs([]string{"graphs/update"})[0])
 		}
-		content, err := os.ReadFile(reportOf(t, name+".svg", append(logs, "--svg", name)...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := must.Get(os.ReadFile(reportOf(t, name+".svg", append(logs, "--svg", name)...)))(t)
 		checkXML(t, name, content)
 	}
 	path := filepath.Join(t.TempDir(), "none.svg")
@@ -113,14 +108,8 @@ func TestReportSVG(t *testing.T) {
 func TestReportPathOfRanks(t *testing.T) {
 	t.Parallel()
 	logs := gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
-	content, err := os.ReadFile(reportOf(t, "path.svg", append(logs, "--svg", "path")...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", "--report", "critical_path", "--format", "json"}, logs...), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	content := must.Get(os.ReadFile(reportOf(t, "path.svg", append(logs, "--svg", "path")...)))(t)
+	stdout, _ := succeed(t, append([]string{"stats", "--report", "critical_path", "--format", "json"}, logs...)...)
 	var all struct {
 		Rows []struct {
 			On   string
@@ -128,7 +117,7 @@ func TestReportPathOfRanks(t *testing.T) {
 			Mean float64 `json:"mean_ns"`
 		} `json:"critical_path"`
 	}
-	if err := json.Unmarshal(stdout.Bytes(), &all); err != nil || len(all.Rows) < 3 {
+	if err := json.Unmarshal([]byte(stdout), &all); err != nil || len(all.Rows) < 3 {
 		t.Fatalf("%d rows, %v", len(all.Rows), err)
 	}
 	for _, r := range all.Rows[:3] {
@@ -156,10 +145,7 @@ func TestReportStepOfBlockedRank(t *testing.T) {
 // The page shows short names of kernels, and the full ones where the mouse is: in the drawings and in the tables.
 func TestReportKernelNames(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(reportOf(t, "r.html", gpuLogs([]string{"train"})...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(reportOf(t, "r.html", gpuLogs([]string{"train"})...)))(t)
 	const full = "cutlass::Kernel2&lt;cutlass_80_simt_sgemm_64x64_8x5_nn_align1&gt;"
 	for _, want := range []string{
 		`>gemm f32 64x64 (cutlass)<title>` + full + `</title></text>`, `<title>` + full + `: `,
@@ -251,9 +237,7 @@ func TestReportInBrowser(t *testing.T) {
 		}
 	}
 	loud := filepath.Join(t.TempDir(), "loud.html") // the test would notice
-	if err := os.WriteFile(loud, []byte(`<script>console.log(1)</script><img src="other.png">`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(loud, []byte(`<script>console.log(1)</script><img src="other.png">`), 0o600))
 	if h := b.Open("file://" + loud).Heard(); len(h.Console) == 0 || len(h.Requests) < 2 {
 		t.Errorf("of a page with a message and a request Chromium says %+v", h)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A timelinePage is the timeline of a page in a browser.
@@ -299,19 +300,11 @@ func TestReportTimelinePartlyKept(t *testing.T) {
 // number.
 func TestReportManyLaunches(t *testing.T) {
 	t.Parallel()
-	n, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "50000"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_LAUNCHES"), "50000")))(t)
 	log := filepath.Join(t.TempDir(), "many.cudatrace")
-	f, err := os.Create(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(log))(t)
 	logtest.WriteLaunches(t, f, n)
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	path := reportOf(t, "many.html", log)
 	if info, err := os.Stat(path); err != nil || info.Size() > maxReport {
 		t.Fatalf("%d bytes, %v", info.Size(), err)
@@ -368,10 +361,7 @@ func TestReportTimelineHostile(t *testing.T) {
 // A page for paper and mail has no script, and all charts.
 func TestReportStatic(t *testing.T) {
 	t.Parallel()
-	content, err := os.ReadFile(reportOf(t, "r.html", append(gpuLogs([]string{"train"}), "--static")...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(reportOf(t, "r.html", append(gpuLogs([]string{"train"}), "--static")...)))(t)
 	if m := regexp.MustCompile(`(?i)<script|script-src|<button|<canvas`).Find(content); m != nil {
 		t.Errorf("the page has %q", m)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -19,9 +20,7 @@ import (
 // the process that starts it: calls are probed. Without these, and in a user namespace, they are not, and the cause is named.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give rights away")
-	}
+	must.BeRoot(t)
 	const noNamespace = "in its first user namespace only"
 	mapped := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 65534, Size: 1}}
 	capabilities := []uintptr{unix.CAP_BPF, unix.CAP_PERFMON}
@@ -69,9 +68,7 @@ func TestCapabilities(t *testing.T) {
 // TestForeignProcess has a user without rights record another user's process: that fails, and leaves no file.
 func TestForeignProcess(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	target := exec.Command(sim("told"))
 	input, _ := pipetest.Start(t, target)
 	defer func() { input.Close(); _ = target.Wait() }()
@@ -93,9 +90,7 @@ func openFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for path := dir; path != os.TempDir() && path != "/"; path = filepath.Dir(path) {
-		if err := os.Chmod(path, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o777))
 	}
 	return dir
 }
@@ -103,10 +98,7 @@ func openFolder(t *testing.T) string {
 // copyOfSelf copies the command cudatrace into a folder.
 func copyOfSelf(t *testing.T, dir string) string {
 	t.Helper()
-	self, err := exec.LookPath("cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(exec.LookPath("cudatrace"))(t)
 	to := filepath.Join(dir, "cudatrace")
 	copyProgram(t, self, to)
 	return to
@@ -117,9 +109,7 @@ func copyOfSelf(t *testing.T, dir string) string {
 // not be run.
 func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
-	if out, err := exec.Command("cp", "--", from, to).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("cp", "--", from, to))
 }
 
 // setCapabilities does what setcap cap_bpf,cap_perfmon+ep does: linux/capability.h, struct vfs_cap_data.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestSetuid records programs that run with raised rights, which load no library of ours: they print and return
@@ -26,12 +28,8 @@ func TestSetuid(t *testing.T) {
 		"started": {0, &nobody, []string{"sh", "-c", `"$@"; exit $?`, "sh"}, "runs with raised rights (setuid"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.Chown(raised, test.owner, -1); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(raised, 0o755|os.ModeSetuid); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chown(raised, test.owner, -1))
+			must.Do(t, os.Chmod(raised, 0o755|os.ModeSetuid))
 			command := append(test.through, raised, "work", "end")
 			alone, aloneCode := runAs(t, dir, test.user, command...)
 			record := []string{filepath.Join(dir, "bin", "cudatrace"), "record", "-o", filepath.Join(dir, "out", name)}
@@ -51,26 +49,14 @@ func TestSetuid(t *testing.T) {
 func shownToAll(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Dir(dir), 0o755))
 	for _, sub := range []string{"bin", "lib", "out"} {
-		if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 	}
-	if err := os.Chmod(filepath.Join(dir, "out"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	self, err := exec.LookPath("cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chmod(filepath.Join(dir, "out"), 0o777))
+	self := must.Get(exec.LookPath("cudatrace"))(t)
 	copyProgram(t, self, filepath.Join(dir, "bin", "cudatrace"))
-	libraries, err := filepath.Glob(filepath.Join(filepath.Dir(sim("")), "lib", "*.so.*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	libraries := must.Get(filepath.Glob(filepath.Join(filepath.Dir(sim("")), "lib", "*.so.*")))(t)
 	for _, library := range libraries {
 		copyProgram(t, library, filepath.Join(dir, "lib", filepath.Base(library)))
 	}
@@ -78,9 +64,7 @@ func shownToAll(t *testing.T) string {
 	lib, source := filepath.Join(dir, "lib"), "../../testdata/sim"
 	build := exec.Command("gcc", "-O1", "-D_GNU_SOURCE", "-I"+source+"/prog", "-I"+source+"/include", "-o", filepath.Join(dir, "bin", "hostile"),
 		source+"/prog/hostile.c", lib+"/libcudart.so.13", lib+"/libcuda.so.1", "-Wl,-rpath,"+lib, "-lpthread")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, build)
 	return dir
 }
 

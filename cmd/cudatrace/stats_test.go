@@ -17,15 +17,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestStatsIsDocumented holds docs/stats.md against the JSON: what its sections say of the reports' rows is made from them.
 func TestStatsIsDocumented(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(root, "docs", "stats.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(root, "docs", "stats.md")))(t)
 	text := string(data)
 	before, _, _ := strings.Cut(text, "\n### `")
 	_, logs, _ := strings.Cut(before, "### The logs")
@@ -56,31 +55,23 @@ func jsonMembers(t *testing.T) (names []string) {
 func statsJSON(t *testing.T, options ...string) map[string]any {
 	t.Helper()
 	var all map[string]any
-	if err := json.Unmarshal([]byte(statsOf(t, append(options, "--format", "json")...)), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(statsOf(t, append(options, "--format", "json")...)), &all))
 	return all
 }
 
 // statsOf is what the command prints about a recording on a real GPU.
 func statsOf(t *testing.T, options ...string) string {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", gpuLog}, options...), &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
-	return stdout.String()
+	stdout, _ := succeed(t, append([]string{"stats", gpuLog}, options...)...)
+	return stdout
 }
 
 // No line of text is longer than a terminal without a width, but for a command to paste.
 func TestStatsWidth(t *testing.T) {
 	t.Parallel()
 	for i, log := range []string{gpuLog, filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")} {
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "stats", log, "--report", "all", "--top", "0"}, &stdout, &stderr); code != 0 {
-			t.Fatalf("exit code %d: %s", code, &stderr)
-		}
-		for line := range strings.Lines(stdout.String()) {
+		stdout, _ := succeed(t, "stats", log, "--report", "all", "--top", "0")
+		for line := range strings.Lines(stdout) {
 			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 && !strings.HasPrefix(line, "     show ") {
 				t.Errorf("log %d: %d characters: %s", i, n, line)
 			}
@@ -118,15 +109,10 @@ Total (MB),Count,Avg (MB),Med (MB),Min (MB),Max (MB),StdDev (MB),Operation
 	}
 	var sheets []string
 	for _, name := range []string{"cuda_gpu_kern_sum.csv", "cuda_gpu_mem_time_sum.csv", "cuda_gpu_mem_size_sum.csv"} {
-		text, err := os.ReadFile(filepath.Join(folder, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(folder, name)))(t)
 		sheets = append(sheets, string(text))
 	}
-	if diff := cmp.Diff(want, strings.Join(sheets, "\n")); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, strings.Join(sheets, "\n"), "result")
 	if got := statsOf(t, "--format", "csv", "--headers", "nsys", "--report", "calls"); !strings.HasPrefix(got,
 		"Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n25.8,969953,180,5388.6,") {
 		t.Errorf("calls: %s", got)
@@ -154,14 +140,10 @@ func TestStatsOptions(t *testing.T) {
 		"--sort name --top 2":      {"addOne", "axpy<float>"},
 		"--report kernels --top 0": {"reduce::blockSum", "axpy<float>", "addOne"},
 	} {
-		if diff := cmp.Diff(want, names(strings.Fields(options)...)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", options, diff)
-		}
+		goldentest.Same(t, want, names(strings.Fields(options)...), "%s", options)
 	}
 	left := statsJSON(t, "--top", "1", "--report", "kernels")["left_out"].(map[string]any)
-	if diff := cmp.Diff(map[string]any{"kernels": 2.0}, left); diff != "" {
-		t.Errorf("left out (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]any{"kernels": 2.0}, left, "left out")
 	if got := statsOf(t, "--report", "kernels", "--format", "csv", "--top", "1"); !regexp.MustCompile(`^name,count,total_ns,[^\n]*\nreduce::blockSum,59,95872,[^\n]*\n$`).MatchString(got) {
 		t.Errorf("CSV: %s", got)
 	}
@@ -204,10 +186,7 @@ func TestStatsReasons(t *testing.T) {
 // README's sample is what the command prints.
 func TestStatsREADME(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "README.md")))(t)
 	_, sample, _ := strings.Cut(string(text), "$ cudatrace stats ")
 	line, rest, _ := strings.Cut(sample, "\n")
 	want, _, _ := strings.Cut(rest, "```")
@@ -232,9 +211,7 @@ func TestStatsOfRanks(t *testing.T) {
 				continue
 			}
 			path := filepath.Join(folder, fmt.Sprintf("%s%d.cudatrace", name, l.Rank))
-			if err := os.WriteFile(path, l.Data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, l.Data, 0o600))
 			paths = append(paths, path)
 		}
 		return paths
@@ -279,17 +256,12 @@ func TestStatsBrokenRanks(t *testing.T) {
 	t.Parallel()
 	pair := make([]string, 2)
 	for i := range pair {
-		data, err := os.ReadFile(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(fmt.Sprintf("../../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))(t)
 		pair[i] = filepath.Join(t.TempDir(), fmt.Sprintf("rank%d.cudatrace", i))
 		if i == 1 {
 			data = data[:len(data)/3]
 		}
-		if err := os.WriteFile(pair[i], data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(pair[i], data, 0o644))
 	}
 	var stdout, stderr bytes.Buffer
 	run([]string{"cudatrace", "stats", pair[0], pair[1], "--name", "*AllReduce*", "--report", "collectives", "--format", "json"}, &stdout, &stderr)
@@ -321,5 +293,59 @@ func TestStatsOfUnrelatedLogs(t *testing.T) {
 	const each = "cudatrace: the programs of these logs have no kernel in common, and did not run at the same time: each for itself\n"
 	if stderr.String() != each {
 		t.Errorf("standard error: %s", &stderr)
+	}
+}
+
+// A folder stands for its logs, and --wide and COLUMNS decide what has room.
+func TestStatsWide(t *testing.T) {
+	folder := filepath.Join(filepath.Dir(gpuLog), "conditional")
+	output := func(words ...string) string {
+		stdout, _ := succeed(t, append([]string{"stats", folder, "--report", "kernels,devices"}, words...)...)
+		return stdout
+	}
+	if text := output(); strings.Contains(text, "occupancy") || !strings.Contains(text, "  384  ") {
+		t.Errorf("without a width, of 384 kernels:\n%s", text)
+	}
+	if text := output("--wide"); !strings.Contains(text, "  occupancy\n") {
+		t.Errorf("--wide:\n%s", text)
+	}
+	t.Setenv("COLUMNS", "60")
+	for line := range strings.Lines(output()) {
+		if len([]rune(line)) > 61 {
+			t.Errorf("COLUMNS=60: %q", line)
+		}
+	}
+}
+
+// The query of each finding runs, and shows rows of the reports that it names.
+func TestQueriesOfFindings(t *testing.T) {
+	t.Parallel()
+	logs := func(names ...string) (paths []string) {
+		for _, name := range names {
+			paths = append(paths, filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace"))
+		}
+		return paths
+	}
+	output := func(words ...string) string {
+		stdout, _ := succeed(t, append([]string{"stats"}, words...)...)
+		return stdout
+	}
+	for _, paths := range [][]string{logs("train"), logs("nccl-rank0", "nccl-rank1")} {
+		var all struct {
+			Findings []struct{ Name, Query string }
+		}
+		must.Do(t, json.Unmarshal([]byte(output(append(slices.Clone(paths), "--format", "json")...)), &all))
+		if len(all.Findings) < 2 {
+			t.Fatalf("findings %v", all.Findings)
+		}
+		for _, f := range all.Findings {
+			words := strings.Fields(f.Query)
+			text := output(words[2:]...)
+			for _, report := range strings.Split(words[3+len(paths)], ",") {
+				if !strings.Contains(text, report+": ") || strings.Contains(text, report+": no ") {
+					t.Errorf("%s: %s\n%s", f.Name, f.Query, text)
+				}
+			}
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -79,18 +80,10 @@ func checkStuckCall(t *testing.T, source string) {
 func TestStuckAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	log, err := os.Create(filepath.Join(dir, "liar.cudatrace.partial-1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := tracelog.NewWriter(log, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.Create(filepath.Join(dir, "liar.cudatrace.partial-1")))(t)
+	w := must.Get(tracelog.NewWriter(log, tracelog.Options{}))(t)
 	w.Add(&tracelog.Process{PID: 1, Start: 1})
-	if err := errors.Join(w.Flush(), log.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Flush(), log.Close()))
 	script := `
 		mount -t proc proc /proc || exit 1
 		mount -t tmpfs none /mnt && cp "$(command -v sleep)" /mnt/cudatrace || exit 1
@@ -115,9 +108,7 @@ func TestStuckAll(t *testing.T) {
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Env = append(os.Environ(), "D="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	if said := contents(t, filepath.Join(dir, "none")); said != "cudatrace: no process is being recorded that has called CUDA: give -p PID\nexit code 1\n" {
 		t.Errorf("without recorders: %s", said)
 	}
@@ -135,9 +126,7 @@ func TestStuckRank(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	fifo := filepath.Join(dir, "fifo")
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(fifo, 0o600))
 	rank := "RANK=%d WORLD_SIZE=4 " + sim("nccl") + " -n 1 -s %d -w " + fifo
 	b := startInBackground(t, "--flush-interval", "100ms", "sh", "-c", fmt.Sprintf(rank+" & "+rank+" & "+rank+" & "+rank+" & wait", 0, 6, 1, 6, 2, 6, 3, 5))
 	files := make([]string, 4)
@@ -150,9 +139,7 @@ func TestStuckRank(t *testing.T) {
 		last := fmt.Sprintf(`"communicator": "0xfe0b4ef3716d7af0",\s*"name": "ncclAllReduce",\s*"count": %d\b`, map[bool]int{true: 9, false: 10}[r == 3])
 		said := stuckSays(t, `(?s)`+last+`.*"call": "openat"|"call": "openat".*`+last, "--format", "json", "-p", fmt.Sprint(pid))
 		files[r] = filepath.Join(dir, fmt.Sprintf("rank%d.json", r))
-		if err := os.WriteFile(files[r], []byte(said), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(files[r], []byte(said), 0o600))
 	}
 	stuckSays(t, `^stuck: rank 3 never entered ncclAllReduce \d+ of communicator 0x\w+; ranks 0-2 have been in it for \d+ s; rank 3: the main thread is blocked in openat\n`, files...)
 	stuckSays(t, `no report of rank 2 of 4\n`, files[0], files[1], files[3])
@@ -218,9 +205,7 @@ func TestStuckFiles(t *testing.T) {
 		`{"stuck": 1, "processes": "all"}`: "is no report of stuck in JSON",
 	} {
 		path := filepath.Join(dir, "report.json")
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 		if said, code := outputOf(exec.Command("cudatrace", "stuck", path)); code != exitFailure || !strings.Contains(said, want) {
 			t.Errorf("%q: exit code %d, %s", content, code, said)
 		}

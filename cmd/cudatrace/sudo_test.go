@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -19,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // sudoByNobody is what sudo sets for the user nobody.
@@ -28,7 +30,7 @@ var sudoByNobody = []string{"SUDO_UID=65534", "SUDO_GID=65534", "SUDO_USER=nobod
 func ownedTree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -43,10 +45,7 @@ func ownedTree(t *testing.T, dir string) string {
 		s := info.Sys().(*syscall.Stat_t)
 		fmt.Fprintf(&b, "%s %v %d:%d %.50q\n", strings.TrimPrefix(path, dir), info.Mode(), s.Uid, s.Gid, text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return b.String()
 }
 
@@ -54,17 +53,9 @@ func ownedTree(t *testing.T, dir string) string {
 // there is replaced, made or given away. Root without sudo writes there.
 func TestSudoOutput(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	log, err := filepath.Abs(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := os.ReadFile(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	log := must.Get(filepath.Abs(gpuLog))(t)
+	whole := must.Get(os.ReadFile(log))(t)
 	dir := t.TempDir()
 	cut := filepath.Join(dir, "cut.cudatrace")
 	if err := os.WriteFile(cut, whole[:len(whole)/2], 0o600); err != nil { // root alone may read it
@@ -112,17 +103,13 @@ func TestSudoOutput(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			there := filepath.Join(t.TempDir(), "etc")
-			for _, err := range []error{
+			must.Do(t, errors.Join(
 				os.Mkdir(there, 0o755), os.Mkdir(filepath.Join(there, "folder"), 0o755),
 				syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600),
 				os.WriteFile(filepath.Join(there, "passwd"), []byte("precious"), 0o600),
 				os.WriteFile(filepath.Join(there, "run.cudatrace"), []byte("precious"), 0o600),
 				os.WriteFile(filepath.Join(there, "cudatrace.1"), []byte("precious"), 0o600),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			))
 			openWay(t, there)
 			before := ownedTree(t, there)
 			cmd := exec.Command("cudatrace", command...)
@@ -140,11 +127,7 @@ func TestSudoOutput(t *testing.T) {
 		t.Run(name+", in a folder of the user", func(t *testing.T) {
 			t.Parallel()
 			there := filepath.Join(t.TempDir(), "etc")
-			for _, err := range []error{os.Mkdir(there, 0o755), syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600), os.Chown(there, 65534, 65534)} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			must.Do(t, errors.Join(os.Mkdir(there, 0o755), syscall.Mkfifo(filepath.Join(there, "pipe"), 0o600), os.Chown(there, 65534, 65534)))
 			openWay(t, there)
 			cmd := exec.Command("cudatrace", command...)
 			cmd.Dir = filepath.Dir(there)
@@ -191,21 +174,12 @@ func openWay(t *testing.T, dir string) {
 // A log that only root may read is converted under sudo, into a file of the user who called it.
 func TestSudoInput(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
-	text, err := os.ReadFile(gpuLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	text := must.Get(os.ReadFile(gpuLog))(t)
 	closed, open := t.TempDir(), t.TempDir()
 	openWay(t, open)
 	log := filepath.Join(closed, "streams.cudatrace")
-	for _, err := range []error{os.WriteFile(log, text, 0o600), os.Chmod(closed, 0o700), os.Chown(open, 65534, 65534)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(os.WriteFile(log, text, 0o600), os.Chmod(closed, 0o700), os.Chown(open, 65534, 65534)))
 	for _, args := range [][]string{{log}, {"-"}} {
 		cmd := exec.Command("cudatrace", append([]string{"convert", "-o", "x.pftrace"}, args...)...)
 		cmd.Dir, cmd.Env = open, append(os.Environ(), sudoByNobody...)
@@ -248,10 +222,7 @@ func TestChangesAsInvoker(t *testing.T) {
 	needed := map[string]bool{}
 	for _, path := range sources(t) {
 		text, files := readRepository(t, path), token.NewFileSet()
-		file, err := parser.ParseFile(files, filepath.Join(root, path), text, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(files, filepath.Join(root, path), text, 0))(t)
 		opensToWrite := func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			return ok && writes.MatchString(text[files.Position(call.Lparen).Offset:files.Position(call.Rparen).Offset])

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A terminalRun is a command on a terminal of its own.
@@ -38,13 +39,8 @@ func onTerminal(t *testing.T, folder string, out *os.File, args ...string) *term
 	t.Helper()
 	tty, other := openTerminal(t)
 	r := &terminalRun{t: t, tty: tty, person: other, ended: make(chan struct{})}
-	if err := unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}); err != nil {
-		t.Fatal(err)
-	}
-	modes, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80}))
+	modes := must.Get(unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS))(t)
 	r.modes = *modes
 	r.cmd = exec.Command("cudatrace", args...)
 	r.cmd.Dir, r.cmd.Env = folder, append(os.Environ(), "TMPDIR="+folder)
@@ -56,9 +52,7 @@ func onTerminal(t *testing.T, folder string, out *os.File, args ...string) *term
 	} else {
 		r.cmd.Stdout, r.cmd.Stderr = out, out
 	}
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.cmd.Start())
 	go r.read(other)
 	go func() {
 		defer close(r.ended)
@@ -139,9 +133,7 @@ func (r *terminalRun) first(text, without string) (screen string) {
 
 func (r *terminalRun) press(keys string) {
 	r.t.Helper()
-	if _, err := r.person.WriteString(keys); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Get(r.person.WriteString(keys))(r.t)
 }
 
 // restored waits for the command's end, and checks that the terminal is as it was.
@@ -152,17 +144,12 @@ func (r *terminalRun) restored(code int) {
 		r.t.Errorf("exit code %d, want %d: %.2000q", got, code, r.all())
 	}
 	const mark = "(behind all that it wrote)"
-	if _, err := r.tty.WriteString(mark); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Get(r.tty.WriteString(mark))(r.t)
 	r.until("not all was read", func() bool { return strings.Contains(r.all(), mark) })
 	if !strings.Contains(r.all(), "\x1b[?25h\x1b[?1049l") {
 		r.t.Errorf("the screen is not left: %.6000q", r.all())
 	}
-	modes, err := unix.IoctlGetTermios(int(r.tty.Fd()), unix.TCGETS)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	modes := must.Get(unix.IoctlGetTermios(int(r.tty.Fd()), unix.TCGETS))(r.t)
 	if *modes != r.modes {
 		r.t.Errorf("the terminal's modes are %+v, were %+v", *modes, r.modes)
 	}
@@ -175,15 +162,9 @@ var trainLog = filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
 // file stays open for writing.
 func growingLog(t *testing.T, bytes int) (folder string, rest func()) {
 	t.Helper()
-	data, err := os.ReadFile(trainLog)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(trainLog))(t)
 	folder = t.TempDir()
-	f, err := os.Create(filepath.Join(folder, "run.cudatrace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(folder, "run.cudatrace")))(t)
 	t.Cleanup(func() { f.Close() })
 	write := func(b []byte) {
 		if _, err := f.Write(b); err != nil {
@@ -210,9 +191,7 @@ func TestTopScreen(t *testing.T) {
 	r.shows("filter: gemm_")
 	r.press("\n")
 	r.shows("filter: gemm  (ESC: all rows)")
-	if err := unix.IoctlSetWinsize(int(r.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 60}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(int(r.tty.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 10, Col: 60}))
 	r.until("not resized", func() bool {
 		all := r.screens()
 		return strings.Count(all[len(all)-1], "\n") == 9
@@ -251,10 +230,7 @@ func TestTopRestores(t *testing.T) {
 // outFile is a file for what a program prints.
 func outFile(t *testing.T) *os.File {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(t.TempDir(), "out")))(t)
 	t.Cleanup(func() { f.Close() })
 	return f
 }
@@ -270,9 +246,7 @@ func TestTopProgramKilled(t *testing.T) {
 	if left := temporaryLogs(t, temporary); len(left) != 1 {
 		t.Errorf("the temporary logs are %q, want one", left)
 	}
-	if err := unix.Kill(pid, unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(pid, unix.SIGKILL))
 	r.restored(137)
 	if left := temporaryLogs(t, temporary); len(left) > 0 {
 		t.Errorf("%q are left", left)
@@ -318,9 +292,7 @@ func TestTopLeavesNothing(t *testing.T) {
 func TestTopProgram(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	if err := os.WriteFile(filepath.Join(folder, "longrun.out"), []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "longrun.out"), []byte("mine"), 0o600))
 	r := onTerminal(t, folder, nil, "top", "-o", "longrun", "--", sim("longrun"), "3", "-i", "100")
 	r.shows("tick")
 	r.restored(0)
@@ -343,10 +315,7 @@ func TestTopProgram(t *testing.T) {
 
 func temporaryLogs(t *testing.T, folder string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(folder, "cudatrace-top-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(filepath.Glob(filepath.Join(folder, "cudatrace-top-*")))(t)
 	return found
 }
 
@@ -357,9 +326,7 @@ func TestTopViewKilled(t *testing.T) {
 	out := outFile(t)
 	r := onTerminal(t, t.TempDir(), out, "record", "--live", "--no-convert", "--sample", "off", "-o", "run", sim("longrun"), "3", "-i", "1000")
 	r.shows("tick")
-	if err := unix.Kill(viewPID(t, r.cmd.Process.Pid), unix.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Kill(viewPID(t, r.cmd.Process.Pid), unix.SIGKILL))
 	r.restored(0)
 	for _, want := range []string{"cudatrace: the live view was ended: killed; recording goes on", "counts kernels=", "nothing lost"} {
 		if said := contents(t, out.Name()); !strings.Contains(said, want) {
@@ -371,10 +338,7 @@ func TestTopViewKilled(t *testing.T) {
 // viewPID is the PID of the view beside a recorder.
 func viewPID(t *testing.T, recorder int) int {
 	t.Helper()
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", recorder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", recorder)))(t)
 	for _, path := range tasks {
 		children, err := os.ReadFile(path)
 		if err != nil {
@@ -398,9 +362,7 @@ func TestTopProcess(t *testing.T) {
 	out := outFile(t)
 	cmd := exec.Command("cudatrace", "top", "--format", "ndjson", "-p", fmt.Sprint(program.Pid))
 	cmd.Stdout = out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	launches := regexp.MustCompile(`"now":\{[^}]*"launches":[1-9]`)
 	for deadline := time.Now().Add(time.Minute); !launches.MatchString(contents(t, out.Name())); time.Sleep(20 * time.Millisecond) {
@@ -408,9 +370,7 @@ func TestTopProcess(t *testing.T) {
 			t.Fatalf("no launches are shown: %.2000s", contents(t, out.Name()))
 		}
 	}
-	if err := cmd.Process.Signal(unix.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(unix.SIGINT))
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}

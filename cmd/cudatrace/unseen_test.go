@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // without returns a command that runs a program to which a system call is denied: NAME PROGRAM [ARG...].
@@ -85,17 +87,12 @@ func TestCleanedEnvironment(t *testing.T) {
 // environment, with another's library, after exec, and after their parent's end: each is named, and the log is not complete.
 func TestShortCleanedEnvironment(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	base, short := filepath.Join(t.TempDir(), "run"), sim("vectoradd")
 	script := short + "; kill -STOP $PPID; env -i " + short + "; CUDA_INJECTION64_PATH=/other " + short +
 		"; (env -i setsid sh -c '" + short + "; exec " + short + "' &) | cat; kill -CONT $PPID"
 	script = "sh -c " + strconv.Quote(strings.ReplaceAll(script, "$PPID", "\\$R")) + "; exec " + short
-	out, err := exec.Command("cudatrace", "record", "-o", base, "sh", "-c", "R=$PPID; export R; "+script).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := must.Run(t, exec.Command("cudatrace", "record", "-o", base, "sh", "-c", "R=$PPID; export R; "+script))
 	info, err := exec.Command("cudatrace", "info", base+".cudatrace").CombinedOutput()
 	if err != nil || !strings.Contains(string(info), "complete          no") {
 		t.Errorf("%v\n%s", err, info)
@@ -109,9 +106,7 @@ func TestShortCleanedEnvironment(t *testing.T) {
 // TestNothingWatched records a program that uses no CUDA: with rights that is known, without it is said why it is not.
 func TestNothingWatched(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	record := func(user string, program ...string) string {
 		t.Helper()

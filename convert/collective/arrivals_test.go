@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A toldParts is a sink that writes down what it is told of.
@@ -122,9 +122,7 @@ func TestParts(t *testing.T) {
 			"none; 0/1 of 2, rank 1 at 50000, waited 40000 certainly; none; 0/1 of 2, rank 1 at 50000, waited 0", Shown{Communicators: 1, Collectives: 2, Untold: 1, Waits: 1}},
 	} {
 		lines, table := meet(c.parts, c.clocks, c.waits, c.room)
-		if diff := cmp.Diff(c.want, strings.Join(lines, "; ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		goldentest.Same(t, c.want, strings.Join(lines, "; "), "%s", name)
 		if table.Shown != c.found {
 			t.Errorf("%s: found %+v, want %+v", name, table.Shown, c.found)
 		}
@@ -179,14 +177,10 @@ func TestSendsBound(t *testing.T) {
 	w := timeline.Work{Kind: timeline.KernelWork, Shape: shape, Start: 10}
 	list := []timeline.Work{w, w}
 	list[1].Start = 20
-	if err := errors.Join(s.Take([]timeline.Event{&timeline.WorkList{Stream: of, List: list}}), s.End(nil)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(s.Take([]timeline.Event{&timeline.WorkList{Stream: of, List: list}}), s.End(nil)))
 	if list[0].Part == nil || list[1].Part != nil {
 		t.Errorf("parts %v and %v, want one", list[0].Part, list[1].Part)
 	}
 	text := "1 kernel that sends and receives is not shown as such: there were more than 1,048,576"
-	if diff := cmp.Diff([]timeline.Note{{Time: 20, Text: text}}, to.notes); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []timeline.Note{{Time: 20, Text: text}}, to.notes, "notes")
 }

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -50,9 +51,9 @@ func TestParse(t *testing.T) {
 		got, err := ParseCondition(text, testWords)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
-		} else if diff := cmp.Diff(&want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
+			continue
 		}
+		goldentest.Same(t, &want, got, "%s", text)
 	}
 }
 

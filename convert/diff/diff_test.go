@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestMain(m *testing.M) { logtest.Main(m) }
@@ -52,9 +54,7 @@ func TestFaults(t *testing.T) {
 	} {
 		c.steps.Noise, c.steps.Seed = 0.005, 1000
 		d := Compare(runsOf(t, c.runs, logtest.Steps{Seed: 100, Noise: 0.005}), runsOf(t, c.runs, c.steps), rule)
-		if diff := cmp.Diff(c.want, words(d)); diff != "" {
-			t.Errorf("%s, %d runs (-want +got):\n%s", c.fault, c.runs, diff)
-		}
+		goldentest.Same(t, c.want, words(d), "%s, %d runs", c.fault, c.runs)
 		if section, row := d.First(); section != nil && fmt.Sprintf("%s %s: %s", section.Report, row.Name, strings.Join(row.Verdicts, ", ")) != c.want[0] {
 			t.Errorf("%s, %d runs: first %s %s", c.fault, c.runs, section.Report, row.Name)
 		}
@@ -69,9 +69,7 @@ func TestUntested(t *testing.T) {
 	t.Parallel()
 	base := runsOf(t, 1, logtest.Steps{Seed: 100, Noise: 0.001})
 	d := Compare(base, runsOf(t, 1, logtest.Steps{Seed: 200, Noise: 0.001, Longer: 0.1}), Rule{Untested: true, MinChange: 0.05})
-	if diff := cmp.Diff([]string{"kernels step<2>: slower"}, words(d)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"kernels step<2>: slower"}, words(d), "result")
 }
 
 // What a kernel is called may change with the compiler: it is the same kernel where no other one
@@ -109,9 +107,7 @@ func TestRenamed(t *testing.T) {
 				got = append(got, match{r.Was, r.Name, r.Match})
 			}
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%v, %v (-want +got):\n%s", c.base, c.new, diff)
-		}
+		goldentest.Same(t, c.want, got, "%v, %v", c.base, c.new)
 		if n := len(words(d)); (n == 0) != (c.want != nil) {
 			t.Errorf("%v, %v: %v", c.base, c.new, words(d))
 		}
@@ -137,14 +133,10 @@ func TestShortNames(t *testing.T) {
 	want := map[string]string{
 		nn: "gemm f32 128x64 (cublas) nn", tn: "gemm f32 128x64 (cublas) tn", dp: "gemm f64 128x64 (cublas)",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "result")
 	var text, data strings.Builder
 	page := &Page{Diff: d}
-	if err := errors.Join(page.WriteText(&text, 200), page.WriteJSON(&data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(page.WriteText(&text, 200), page.WriteJSON(&data)))
 	for full, short := range map[string]string{nn: want[nn], tn: want[tn]} {
 		shown, whole := strings.Contains(text.String(), short), strings.Contains(text.String(), full)
 		if !shown || whole || !strings.Contains(data.String(), full) {
@@ -179,9 +171,7 @@ func TestProblems(t *testing.T) {
 		if c.kind != "" {
 			want = []Problem{{Kind: c.kind, Text: c.text}}
 		}
-		if diff := cmp.Diff(want, d.Problems); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.new, diff)
-		}
+		goldentest.Same(t, want, d.Problems, "%s", c.new)
 	}
 }
 
@@ -197,9 +187,7 @@ func TestClocks(t *testing.T) {
 		{"name": "clocks lowered: hardware thermal slowdown", "metric": "clock_reasons", "source": "NVML", "gpu": 0, "mean": 40}`
 	base := []*Run{run("a", 1980, ""), run("b", 1970, "")}
 	want := []Problem{{Kind: OtherClocks, Text: "SM clock of GPU 0: 1975 MHz in BASE, 1400 MHz in NEW (lowered by hardware thermal slowdown, power cap)"}}
-	if diff := cmp.Diff(want, Compare(base, []*Run{run("c", 1400, hot)}, rule).Problems); diff != "" {
-		t.Errorf("problems (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, Compare(base, []*Run{run("c", 1400, hot)}, rule).Problems, "problems")
 	for _, other := range []*Run{run("d", 1960, hot), readRun(t, "e", `{"version": 1, "logs": [{"name": "l", "complete": true}]}`)} {
 		if got := Compare(base, []*Run{other}, rule).Problems; len(got) != 0 {
 			t.Errorf("%s: %v", other.Name, got)
@@ -249,5 +237,48 @@ func TestProcesses(t *testing.T) {
 	d := Compare([]*Run{one}, []*Run{two}, rule)
 	if got := words(d); got != nil {
 		t.Errorf("%v", got)
+	}
+}
+
+// Operators are compared by name and kind where nearly all GPU time of each run is theirs.
+func TestOperators(t *testing.T) {
+	t.Parallel()
+	run := func(gpu int, operators ...string) []*Run {
+		var rows []string
+		for _, o := range operators {
+			f := strings.Fields(o)
+			rows = append(rows, fmt.Sprintf(`{"name": %q, "kind": %q, "count": %s, "total_ns": %s}`, f[0], f[1], f[2], f[3]))
+		}
+		return []*Run{readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true, "gpu_source": "cupti"}],
+			"kernels": [{"name": "k", "count": 1, "total_ns": %d}], "copies": [{"name": "HtoD", "count": 1, "total_ns": 100}], "sets": [], "operators": [%s]}`, gpu, strings.Join(rows, ",")))}
+	}
+	base := run(900, "aten::mm operator 10 600", "aten::add operator 4 390", "step range 2 10", "step operator 1 0")
+	for name, c := range map[string]struct {
+		new  []*Run
+		want string
+	}{
+		"the same":  {base, ""},
+		"one more":  {run(900, "aten::mm operator 11 600", "aten::add operator 4 390", "step range 2 10", "step operator 1 0"), "aten::mm: more"},
+		"another":   {run(900, "aten::mm operator 10 600", "aten::mul operator 4 390", "step range 2 10", "step operator 1 0"), "aten::mul: new, aten::add: gone"},
+		"by kind":   {run(900, "aten::mm operator 10 600", "aten::add operator 4 390", "step range 3 10", "step operator 1 0"), "step: more"},
+		"in a part": {run(1400, "aten::mm operator 10 600", "aten::add operator 4 390", "step range 2 10"), "they are known of 66.7 % of the GPU time (record --pytorch on)"},
+		"none":      {run(900), "no section"},
+	} {
+		got := "no section"
+		for _, s := range Compare(base, c.new, rule).Sections {
+			if s.Report != "operators" {
+				continue
+			}
+			texts := []string{}
+			for _, r := range s.Rows {
+				if len(r.Verdicts) > 0 {
+					texts = append(texts, r.Name+": "+strings.Join(r.Verdicts, ", "))
+				}
+			}
+			got = s.Reason + strings.Join(texts, ", ")
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // page compares five runs with five that allocate in the loop, and whose kernels differ: one is
@@ -45,9 +46,7 @@ func TestGolden(t *testing.T) {
 		"junit.xml":   func(w io.Writer) error { return p.WriteJUnit(w) },
 	} {
 		var got bytes.Buffer
-		if err := write(&got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(&got))
 		path := filepath.Join("testdata", name)
 		goldentest.Hold(t, path, got.String())
 	}
@@ -59,9 +58,7 @@ func TestWidth(t *testing.T) {
 	p := page(t, examples...)
 	for _, width := range []int{60, 80, 100, 140} {
 		var out strings.Builder
-		if err := p.WriteText(&out, width); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.WriteText(&out, width))
 		for _, o := range p.Outcomes {
 			if !strings.Contains(out.String(), o.Verdict()+"\n") {
 				t.Errorf("width %d: %s is cut", width, o.Verdict())
@@ -90,9 +87,7 @@ func TestLongMarkdown(t *testing.T) {
 	}
 	p.Top = 0
 	var out strings.Builder
-	if err := p.WriteMarkdown(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.WriteMarkdown(&out))
 	if out.Len() > 64<<10 || !strings.HasSuffix(out.String(), "5 more tables are not shown: the page would be too long for a comment\n\n</details>\n") {
 		t.Errorf("%d bytes, which end with %q", out.Len(), out.String()[out.Len()-100:])
 	}
@@ -120,13 +115,9 @@ func TestVerdicts(t *testing.T) {
 	long := strings.Repeat("k", 500) // as names of templates can be
 	p := page(t, append(examples, "kernel:"+long+" > 0", "calls:cudaFree > 0")...)
 	var junit, markdown strings.Builder
-	if err := errors.Join(p.WriteJUnit(&junit), p.WriteMarkdown(&markdown)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(p.WriteJUnit(&junit), p.WriteMarkdown(&markdown)))
 	var s suite
-	if err := xml.Unmarshal([]byte(junit.String()), &s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, xml.Unmarshal([]byte(junit.String()), &s))
 	shown, _, _ := strings.Cut(markdown.String(), "<details>")
 	for i, o := range p.Outcomes {
 		if !strings.Contains(shown, "| "+string(o.State)+" | "+table.MarkdownName(o.Text)+" | "+table.MarkdownName(o.Verdict())+" |\n") {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A noise makes the times of runs vary.
@@ -262,10 +263,7 @@ func percent(n, of int) float64 { return 100 * float64(n) / float64(of) }
 // TestPower holds the table in docs/diff.md against simulated builds: in how many of them a kernel that is 10 % longer is found among 50 other rows.
 func TestPower(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/diff.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/diff.md"))(t)
 	noises := []float64{0.005, 0.01, 0.02, 0.03}
 	n, compared := builds(t), 0
 	for _, line := range strings.Split(string(text), "\n") {

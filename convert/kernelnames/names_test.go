@@ -1,7 +1,6 @@
 package kernelnames
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -12,9 +11,9 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
-
-var update = flag.Bool("update", false, "rewrite golden files")
 
 const golden = "testdata/names.txt"
 
@@ -26,10 +25,7 @@ type section struct {
 
 func sections(t testing.TB) (list []section) {
 	t.Helper()
-	text, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(golden))(t)
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
 		if strings.HasPrefix(line, "#") {
@@ -67,14 +63,7 @@ func TestNames(t *testing.T) {
 		slices.Sort(lines)
 		b.WriteString(strings.Join(lines, ""))
 	}
-	if *update {
-		if err := os.WriteFile(golden, []byte(b.String()), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || string(want) != b.String() {
-		t.Errorf("%s is out of date (%v): go test ./convert/kernelnames -update", golden, err)
-	}
+	goldentest.Hold(t, golden, b.String())
 }
 
 // check checks what holds of any names, in any order.

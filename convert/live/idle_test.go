@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/live"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -39,20 +40,13 @@ func TestIdle(t *testing.T) {
 	var reports []*live.Report
 	take := func(r *live.Report) { reports = append(reports, r) }
 	open := func() (*tracelog.Reader, error) { return tracelog.NewReader(g, g.Size(), "growing") }
-	f, err := convert.Follow(open, live.New(live.Options{Report: take}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(convert.Follow(open, live.New(live.Options{Report: take})))(t)
 	for _, part := range parts {
 		g.Append(part)
-		if err := f.Read(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Read(nil))
 	}
 	g.Finish(tracelog.End{Complete: 1})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	const pipe = "data.py:40 next, blocked in read on a pipe"
 	if len(reports) < 2 {
 		t.Fatalf("%d reports", len(reports))

@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/live"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -69,16 +69,12 @@ func follow(t *testing.T, texts []string, o live.Options) (steps []string) {
 	}
 	for _, part := range texts {
 		g.Append(part)
-		if err := f.Read(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Read(nil))
 		steps = append(steps, said.String())
 		said.Reset()
 	}
 	g.Finish(tracelog.End{Complete: 1})
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Close())
 	return append(steps, said.String())
 }
 
@@ -114,9 +110,7 @@ func TestReports(t *testing.T) {
   error cudaMalloc: cudaErrorMemoryAllocation now {N:0 Time:0 Bytes:0} all {N:1 Time:0 Bytes:0}
   loss cupti_queue now {N:0 Time:0 Bytes:0} all {N:3 Time:0 Bytes:0}
 `, ""}
-	if diff := cmp.Diff(want, steps); diff != "" {
-		t.Errorf("reports by step (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, steps, "reports by step")
 }
 
 // GPU work counts for the Python line that launched it, once a call has had one; other work counts beside it.
@@ -180,14 +174,8 @@ func TestSumsOfPieces(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"streams", "train"} {
 		path := "../../testdata/gpu/logs/" + name + ".cudatrace"
-		all, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, nil))(t)
+		data := must.Get(os.ReadFile(path))(t)
 		for _, pieces := range []int{1, 7, 100} {
 			log := &growing{data: data}
 			var last *live.Report
@@ -201,19 +189,12 @@ func TestSumsOfPieces(t *testing.T) {
 					busy += g.Busy
 				}
 			}})
-			f, err := convert.Follow(log.open, sink)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(convert.Follow(log.open, sink))(t)
 			for i := range pieces {
 				log.size = int64(len(data) * (i + 1) / pieces)
-				if err := f.Read(nil); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, f.Read(nil))
 			}
-			if err := f.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Close())
 			s, got := &all[0], last.All
 			if got.Calls != s.Calls || got.Kernels != s.Kernels || got.Copies != s.Copies || got.Memsets != s.Memsets || got.Failed != s.Failed || got.Launches < s.Launches {
 				t.Errorf("%s in %d pieces: %+v, want %d calls, %d launches, %d kernels, %d copies, %d memsets, %d failed", name, pieces, got,

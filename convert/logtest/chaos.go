@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -23,10 +24,7 @@ type chaos struct {
 func Chaos(t testing.TB, rnd *rand.Rand, records int) []byte {
 	t.Helper()
 	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&log, tracelog.Options{}))(t)
 	for id, f := range []tracelog.Function{
 		{Name: "cuLaunchKernel", Library: "driver", Args: "function:handle"},
 		{Name: "cudaStreamSynchronize", Library: "runtime", Args: "stream:handle"},
@@ -49,9 +47,7 @@ func Chaos(t testing.TB, rnd *rand.Rand, records int) []byte {
 	for range records {
 		c.record()
 	}
-	if err := w.Close(tracelog.End{Time: 5000, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 5000, Complete: 1}))
 	return log.Bytes()
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -25,10 +26,7 @@ func NewGrowing(t testing.TB) *Growing {
 func newGrowing(t testing.TB, o tracelog.Options) *Growing {
 	t.Helper()
 	g := &Growing{t: t}
-	w, err := tracelog.NewWriter(&g.Buffer, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&g.Buffer, o))(t)
 	g.w = w
 	return g
 }
@@ -36,32 +34,21 @@ func newGrowing(t testing.TB, o tracelog.Options) *Growing {
 // Append adds the records of a text, in blocks of their own, and flushes them.
 func (g *Growing) Append(text string) {
 	g.t.Helper()
-	if _, err := logtext.Assemble(strings.NewReader(text), g.w); err != nil {
-		g.t.Fatal(err)
-	}
-	if err := g.w.Flush(); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Get(logtext.Assemble(strings.NewReader(text), g.w))(g.t)
+	must.Do(g.t, g.w.Flush())
 }
 
 // Finish ends the log.
 func (g *Growing) Finish(end tracelog.End) {
 	g.t.Helper()
-	if err := g.w.Close(end); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Do(g.t, g.w.Close(end))
 }
 
 // Follow opens the log and follows it.
 func (g *Growing) Follow() *tracelog.Reader {
 	g.t.Helper()
-	r, err := tracelog.NewReader(g, g.Size(), "growing")
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	if err := r.Follow(); err != nil {
-		g.t.Fatal(err)
-	}
+	r := must.Get(tracelog.NewReader(g, g.Size(), "growing"))(g.t)
+	must.Do(g.t, r.Follow())
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -62,16 +63,10 @@ func (c *HostClock) At(t uint64) uint64 {
 // OnHost returns a log as another host would have recorded it, whose wall clock is right.
 func OnHost(t testing.TB, path, host string, clock HostClock) []byte {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.Open(path))(t)
 	defer r.Close()
 	var out bytes.Buffer
-	w, err := tracelog.NewWriter(&out, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&out, tracelog.Options{}))(t)
 	for r.Next() {
 		b := r.Block()
 		for i := range b.N {
@@ -92,9 +87,7 @@ func OnHost(t testing.TB, path, host string, clock HostClock) []byte {
 		t.Fatalf("%s: no end: %v", path, r.Err())
 	}
 	end.Time = clock.At(end.Time)
-	if err := w.Close(end); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(end))
 	return out.Bytes()
 }
 

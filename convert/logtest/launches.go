@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -140,24 +141,17 @@ func WriteCalledLaunches(tb testing.TB, out io.Writer, n int) (records uint64) {
 
 func writeLaunches(tb testing.TB, out io.Writer, n int, called bool) (records uint64) {
 	tb.Helper()
-	w, err := tracelog.NewWriter(out, tracelog.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(out, tracelog.Options{}))(tb)
 	l := newWorkload(w, called)
 	last := l.now[0]
 	for range n {
 		l.launch()
 		if l.now[0]-last > flushed {
 			last = l.now[0]
-			if err := w.Flush(); err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, w.Flush())
 		}
 	}
-	if err := w.Close(tracelog.End{Time: l.now[0] + 1e6, Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.Close(tracelog.End{Time: l.now[0] + 1e6, Complete: 1}))
 	return l.records
 }
 
@@ -165,10 +159,7 @@ func writeLaunches(tb testing.TB, out io.Writer, n int, called bool) (records ui
 // one launch, in turn, as in a program that makes one for each request.
 func WriteCrowd(tb testing.TB, out io.Writer, threads, streams int) {
 	tb.Helper()
-	w, err := tracelog.NewWriter(out, tracelog.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(out, tracelog.Options{}))(tb)
 	l := newWorkload(w, false)
 	const each, begun = 20e3, 1000
 	at := l.now[0]
@@ -186,12 +177,8 @@ func WriteCrowd(tb testing.TB, out io.Writer, threads, streams int) {
 		})
 		if at-l.now[0] > flushed {
 			l.now[0] = at
-			if err := w.Flush(); err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, w.Flush())
 		}
 	}
-	if err := w.Close(tracelog.End{Time: at + 1e6, Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.Close(tracelog.End{Time: at + 1e6, Complete: 1}))
 }

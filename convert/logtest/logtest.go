@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -29,10 +30,7 @@ func InMemory(data []byte) Opener {
 // Assemble makes a log from its text form.
 func Assemble(t testing.TB, text string) Opener {
 	t.Helper()
-	data, err := Assembled(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(Assembled(text))(t)
 	return InMemory(data)
 }
 
@@ -54,10 +52,7 @@ func Texts(t testing.TB, folder string) (all []Text) {
 		t.Fatalf("no logs in %s: %v", folder, err)
 	}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		all = append(all, Text{
 			strings.TrimSuffix(filepath.Base(path), suffix), string(text), strings.TrimSuffix(path, suffix),
 		})

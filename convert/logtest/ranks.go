@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -315,9 +316,7 @@ func (w *rankWriter) kernel(name string, stream uint32, from, to float64) {
 
 // cut ends the log as a crash of its host does.
 func (w *rankWriter) cut() {
-	if err := w.w.Flush(); err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, w.w.Flush())
 	w.log.Data, w.over = bytes.Clone(w.out.Bytes()), true
 }
 
@@ -333,8 +332,6 @@ func (w *rankWriter) end(t float64) {
 			Known: tracelog.NCCLCommunicator | tracelog.NCCLRanks, Communicator: communicator, Ranks: size,
 		})
 	}
-	if err := w.w.Close(tracelog.End{Time: w.log.At(t), Complete: 1}); err != nil {
-		w.tb.Fatal(err)
-	}
+	must.Do(w.tb, w.w.Close(tracelog.End{Time: w.log.At(t), Complete: 1}))
 	w.log.Data = w.out.Bytes()
 }

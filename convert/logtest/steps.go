@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -45,10 +46,7 @@ var stepFunctions = []tracelog.Function{
 func WriteSteps(tb testing.TB, steps Steps) []byte {
 	tb.Helper()
 	var out bytes.Buffer
-	w, err := tracelog.NewWriter(&out, tracelog.Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&out, tracelog.Options{}))(tb)
 	const start = 1_000_000_000_000
 	s := &stepper{
 		Steps: steps, rnd: rand.New(rand.NewPCG(steps.Seed, 0)), w: w, scale: make(map[string]float64), now: start,
@@ -57,9 +55,7 @@ func WriteSteps(tb testing.TB, steps Steps) []byte {
 	for step := range 40 {
 		s.step(step)
 	}
-	if err := w.Close(tracelog.End{Time: s.now + 1e6, Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.Close(tracelog.End{Time: s.now + 1e6, Complete: 1}))
 	return out.Bytes()
 }
 

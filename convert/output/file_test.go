@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
@@ -40,10 +40,7 @@ func folder(t testing.TB, files map[string]string) string {
 // contents shows a folder as folder takes it.
 func contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(os.ReadDir(dir))(t)
 	files := make(map[string]string)
 	for _, e := range list {
 		path := filepath.Join(dir, e.Name())
@@ -51,16 +48,10 @@ func contents(t testing.TB, dir string) map[string]string {
 		case e.IsDir():
 			files[e.Name()+"/"] = ""
 		case e.Type()&fs.ModeSymlink != 0:
-			target, err := os.Readlink(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			target := must.Get(os.Readlink(path))(t)
 			files[e.Name()] = "-> " + target
 		default:
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(path))(t)
 			files[e.Name()] = string(text)
 		}
 	}
@@ -177,9 +168,7 @@ func TestFileIsPipe(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"link": "-> x"})
 	path := filepath.Join(dir, "x")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
 	for _, failing := range []error{nil, errWrite} {
 		read := make(chan string)
 		go func() {
@@ -203,9 +192,7 @@ func TestFileIsPipe(t *testing.T) {
 func TestSameFile(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"a": "text", "b": "text", "link": "-> a", "lost": "-> nothing"})
-	if err := os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "hard")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "hard")))
 	for other, want := range map[string]bool{"a": true, "link": true, "hard": true, "b": false, "none": false, "lost": false} {
 		if SameFile(filepath.Join(dir, "a"), filepath.Join(dir, other)) != want || SameFile(filepath.Join(dir, other), filepath.Join(dir, "a")) != want {
 			t.Errorf("a and %s: want %t", other, want)
@@ -272,9 +259,7 @@ func TestFiles(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && (!strings.HasSuffix(err.Error(), c.says) || strings.Count(err.Error(), "cannot write") != 1) {
 			t.Errorf("%s: the error is %v", what, err)
 		}
-		if diff := cmp.Diff(c.after, contents(t, dir)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
+		goldentest.Same(t, c.after, contents(t, dir), "%s", what)
 	}
 }
 
@@ -282,9 +267,7 @@ func TestFiles(t *testing.T) {
 func TestFilesPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
 	read := make(chan string)
 	go func() {
 		text, err := os.ReadFile(path)

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // trace returns bytes that compress: packets that differ in a few bytes, as those of a trace do.
@@ -44,9 +46,7 @@ func written(t testing.TB, c Compression, data []byte, piece int) []byte {
 		}
 		rest = rest[n:]
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return out.Bytes()
 }
 
@@ -54,10 +54,7 @@ func written(t testing.TB, c Compression, data []byte, piece int) []byte {
 func unzipped(t testing.TB, data []byte) []byte {
 	t.Helper()
 	in := bytes.NewReader(data)
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(in))(t)
 	z.Multistream(false)
 	plain, err := io.ReadAll(z)
 	if err != nil || in.Len() != 0 {
@@ -142,9 +139,7 @@ func TestPlainPieces(t *testing.T) {
 			s := &sink{room: 1 << 30}
 			w := None.NewWriter(s)
 			for _, n := range c.give {
-				if _, err := w.Write(make([]byte, n)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.Write(make([]byte, n)))(t)
 			}
 			if err := w.Close(); err != nil || fmt.Sprint(s.writes) != fmt.Sprint(c.want) {
 				t.Errorf("pieces of %d bytes are written, want %d; %v", s.writes, c.want, err)

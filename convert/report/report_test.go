@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -91,9 +92,7 @@ func TestLarge(t *testing.T) {
 	t.Parallel()
 	r := large(strings.Repeat(`<k&"`, 500))
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page, 2<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&page, 2<<20))
 	data := regexp.MustCompile(`(?s)type="application/json">(.*?)</script>`).FindSubmatch(page.Bytes())
 	if len(data) < 2 || !json.Valid(data[1]) {
 		t.Error("the page has no timeline, or it is no JSON")
@@ -107,9 +106,7 @@ func TestLarge(t *testing.T) {
 	}
 	for _, c := range list {
 		var b bytes.Buffer
-		if err := c.WriteSVG(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.WriteSVG(&b))
 		t.Logf("%s: %d bytes", c.Name, b.Len())
 		d := xml.NewDecoder(&b)
 		for {
@@ -204,13 +201,9 @@ func TestCleanTexts(t *testing.T) {
 		t.Title, t.Notes = dirty, []string{dirty}
 	}
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page, 2<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&page, 2<<20))
 	for _, c := range r.Charts() {
-		if err := c.WriteSVG(&page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.WriteSVG(&page))
 	}
 	text := page.String()
 	if !utf8.ValidString(text) || strings.ContainsAny(text, "\x1b\u202e") {

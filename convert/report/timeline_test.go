@@ -14,15 +14,13 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // decoded reads a list of slices, by the comment of pageData.
 func decoded(t *testing.T, text string) (list []slice) {
 	t.Helper()
-	b, err := base64.StdEncoding.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(base64.StdEncoding.DecodeString(text))(t)
 	var start uint64
 	var link int64
 	for len(b) > 0 {
@@ -125,16 +123,11 @@ func steady(bytes int) *Report {
 
 func dataOf(t *testing.T, r *Report, room int) (d pageData) {
 	t.Helper()
-	text, err := r.timelineData(room)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(r.timelineData(room))(t)
 	if len(text) > room {
 		t.Errorf("the data has %d bytes, room is for %d", len(text), room)
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &d))
 	return d
 }
 
@@ -212,9 +205,7 @@ func TestTimelineSteps(t *testing.T) {
 func TestTimelineNoRoom(t *testing.T) {
 	t.Parallel()
 	var page bytes.Buffer
-	if err := steady(2<<20).WriteHTML(&page, 1000); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, steady(2<<20).WriteHTML(&page, 1000))
 	if s := page.String(); strings.Contains(s, "<script") || strings.Contains(s, "script-src") ||
 		!strings.Contains(s, "The timeline has no room in this page") || !strings.HasSuffix(s, "</html>\n") {
 		t.Error("the page has a script, does not say why it has no timeline, or is not whole")
@@ -230,9 +221,7 @@ func TestTimelineEscapes(t *testing.T) {
 		r.Timeline.names.list[i].text = "</script><!-- \u2028 \x1b"
 	}
 	var page bytes.Buffer
-	if err := r.WriteHTML(&page, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.WriteHTML(&page, 1<<20))
 	if n := strings.Count(page.String(), "<script"); n != 2 || strings.Contains(page.String(), "<!--") {
 		t.Errorf("the page has %d scripts, or a comment", n)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
@@ -71,9 +72,7 @@ func TestRangesHalf(t *testing.T) {
 		list = append(list, timeline.Sample{Start: 1000 * i, End: 1000 * (i + 1), Values: []float64{float64(10 * i)}})
 	}
 	r.Take(&timeline.Samples{Set: percent, Work: timeline.Extent{Start: 0, End: 5000}, List: list}, 0)
-	if diff := cmp.Diff([]string{"a: 1499 ns, samples 1000 ns, mean 20.000000, p95 29.92"}, summed(r.All())); diff != "" {
-		t.Errorf("parts (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"a: 1499 ns, samples 1000 ns, mean 20.000000, p95 29.92"}, summed(r.All()), "parts")
 }
 
 // Names beyond the first are one part, and samples after those of their time are told.

@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkStats reads the log of many launches and makes all reports.
@@ -24,9 +24,7 @@ func BenchmarkStats(b *testing.B) {
 	b.SetBytes(int64(log.Len()))
 	for b.Loop() {
 		s := stats.New()
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s))(b)
 		s.Tables(stats.Facts{})
 	}
 }
@@ -34,17 +32,12 @@ func BenchmarkStats(b *testing.B) {
 // BenchmarkRanks reads the logs of 8, 64 and 256 ranks in a process of its own: it says how much time that takes, and how much memory at most.
 // CUDATRACE_BENCH_RANK_LAUNCHES is the number of launches of a rank.
 func BenchmarkRanks(b *testing.B) {
-	launches, err := strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_BENCH_RANK_LAUNCHES"), "4000"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	launches := must.Get(strconv.Atoi(cmp.Or(os.Getenv("CUDATRACE_BENCH_RANK_LAUNCHES"), "4000")))(b)
 	for _, ranks := range []int{8, 64, 256} {
 		folder := b.TempDir()
 		const kernels = 9 // before each of two collectives of a step
 		for _, l := range logtest.WriteRanks(b, logtest.Ranks{Hosts: ranks / 8, PerHost: 8, Steps: launches / (2*kernels + 2), Kernels: kernels, Drift: 30, WallOff: 3e6, WallError: 4e6, Straggler: 3, Late: 1e6}) {
-			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("rank%03d.cudatrace", l.Rank)), l.Data, 0o644); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, os.WriteFile(filepath.Join(folder, fmt.Sprintf("rank%03d.cudatrace", l.Rank)), l.Data, 0o644))
 		}
 		for _, what := range []string{"stats", "convert"} {
 			b.Run(fmt.Sprintf("%d/%s", ranks, what), func(b *testing.B) {
@@ -52,16 +45,8 @@ func BenchmarkRanks(b *testing.B) {
 				for b.Loop() {
 					cmd := exec.Command(os.Args[0], "-test.run=^TestRanksForBenchmark$")
 					cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_FOLDER="+folder, "CUDATRACE_BENCH_WHAT="+what) // GOMEMLIMIT: as cudatrace sets it
-					out, err := cmd.CombinedOutput()
-					if err != nil {
-						b.Fatalf("%v\n%s", err, out)
-					}
-					_, rest, _ := strings.Cut(string(out), peakLine)
-					kib := 0
-					if _, err := fmt.Sscan(rest, &kib); err != nil {
-						b.Fatalf("no peak of memory in %q: %v", out, err)
-					}
-					peak = max(peak, kib)
+					out := must.Run(b, cmd)
+					peak = max(peak, logtest.Peak(b, out))
 				}
 				b.ReportMetric(float64(peak)/1024, "peak-MiB")
 				b.ReportMetric(b.Elapsed().Seconds()/float64(b.N)/float64(ranks)*1e3, "ms/rank")
@@ -69,9 +54,6 @@ func BenchmarkRanks(b *testing.B) {
 		}
 	}
 }
-
-// peakLine is the line of /proc/PID/status with the most memory that was resident.
-const peakLine = "VmHWM:"
 
 // TestRanksForBenchmark is what BenchmarkRanks runs.
 func TestRanksForBenchmark(t *testing.T) {
@@ -88,10 +70,7 @@ func TestRanksForBenchmark(t *testing.T) {
 		logs = append(logs, convert.Path(path))
 	}
 	if os.Getenv("CUDATRACE_BENCH_WHAT") == "convert" {
-		f, creating := os.Create(filepath.Join(folder, "all.pftrace"))
-		if creating != nil {
-			t.Fatal(creating)
-		}
+		f := must.Get(os.Create(filepath.Join(folder, "all.pftrace")))(t)
 		defer f.Close()
 		_, err = convert.FilesTo(logs, f, convert.TraceOptions{Compress: output.Gzip})
 	} else {
@@ -102,13 +81,5 @@ func TestRanksForBenchmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, peakLine) {
-			fmt.Print(line)
-		}
-	}
+	logtest.PrintStatus(t)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Windows side by side have, clipped, the GPU time of the whole together. Not clipped they have more: what crosses a border is in both.
@@ -14,9 +15,7 @@ func TestClip(t *testing.T) {
 	t.Parallel()
 	gpuTime := func(f convert.Filter, clip bool) (ns uint64) {
 		s := stats.New()
-		if _, err := convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/streams.cudatrace")}, convert.Options{Filter: f, Clip: clip}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/streams.cudatrace")}, convert.Options{Filter: f, Clip: clip}, s))(t)
 		for _, r := range s.Tables(stats.Facts{}) {
 			if r.Name == "devices" {
 				for _, row := range r.Rows {
@@ -49,9 +48,7 @@ func TestMemoryHeldBefore(t *testing.T) {
 	for _, clip := range []bool{false, true} {
 		s := stats.New()
 		filter := convert.Filter{From: 5200 * time.Millisecond}
-		if _, err := convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/train.cudatrace")}, convert.Options{Filter: filter, Clip: clip}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/train.cudatrace")}, convert.Options{Filter: filter, Clip: clip}, s))(t)
 		const held = 205_793_640
 		from, allocated := uint64(filter.From), any(uint64(4981591))
 		if clip { // moments count from the beginning of the window

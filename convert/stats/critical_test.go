@@ -15,15 +15,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // pathsOf returns the report of critical paths of logs.
 func pathsOf(t *testing.T, logs []convert.Log) *table.Table {
 	t.Helper()
 	s := stats.New()
-	if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline(logs, convert.Options{Collectives: true}, s))(t)
 	for _, r := range s.Tables(stats.Facts{}) {
 		if r.Name == "critical_path" {
 			return r
@@ -59,9 +58,7 @@ func TestPathsInNarrowTerminal(t *testing.T) {
 	r.Rows, r.Notes = r.Rows[:6], nil
 	for _, width := range []int{80, 66} {
 		var b strings.Builder
-		if err := table.WriteText(&b, []*table.Table{r}, width); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.WriteText(&b, []*table.Table{r}, width))
 		seen := make(map[string]bool)
 		for _, line := range strings.Split(b.String(), "\n")[1 : 2+len(r.Rows)] {
 			words := strings.Fields(line)
@@ -96,9 +93,7 @@ func TestPlantedCauses(t *testing.T) {
 		}
 		tables := make(map[string]*table.Table)
 		s := stats.New()
-		if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline(logs, convert.Options{Collectives: true}, s))(t)
 		for _, r := range s.Tables(stats.Facts{}) {
 			tables[r.Name] = r
 		}

@@ -13,16 +13,14 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // docs/stats.md has a section of each report, with the list of its keys, and the list of the details. -update writes them: what else a
 // section says is written by hand.
 func TestDocs(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "stats.md")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(path))(t)
 	text, rest, _ := strings.Cut(string(data), "\n## Nsight")
 	parts := strings.Split(text, "\n### `")
 	sections := make(map[string]string)

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // pieces are GPU work with its call, and the end of the device's work before it: of which stream that was, and when it and its own stream's earlier work ended.
@@ -67,18 +68,11 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			h.run(p)
 			log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
 			out := filepath.Join(t.TempDir(), "trace.pftrace")
-			f, err := os.Create(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Create(out))(t)
 			defer f.Close()
-			if _, err := convert.FilesTo([]convert.Log{log}, f, convert.TraceOptions{Compress: output.None}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.FilesTo([]convert.Log{log}, f, convert.TraceOptions{Compress: output.None}))(t)
 			tr, s, all := tptest.Open(t, out), stats.NewWith(short), make(map[string]*table.Table)
-			if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 			for _, r := range s.Tables(stats.Facts{Startup: true}) {
 				all[r.Name] = r
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -601,9 +602,7 @@ func TestShares(t *testing.T) {
 		times(10, func(int) { p.cpu(15 * ms); p.kernel(7, 5*ms, 200) })
 		list = append(list, convert.Log{Name: fmt.Sprint("log", i), Open: logtest.InMemory(p.bytes(t))})
 	}
-	if _, err := convert.Timeline(list, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline(list, convert.Options{}, s))(t)
 	tables := s.Tables(stats.Facts{})
 	r := tables[0]
 	if len(r.Rows) != 3 || r.Rows[2].Cells[0] != findings.Startup || !strings.Contains(cell(r, r.Rows[2], "evidence").(string), "; 2 processes start up, 2.0 s together") {
@@ -636,9 +635,7 @@ func TestFindingsOfParts(t *testing.T) {
 			p.cpu(100 * us)
 		})
 		s := stats.New()
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 		tables := s.Tables(c.facts)
 		r := tables[0]
 		var got []string
@@ -709,9 +706,7 @@ func TestFindingLines(t *testing.T) {
 		p.wait("cudaStreamSynchronize")
 		c.run(p)
 		s := stats.NewWith(short)
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 		tables := s.Tables(stats.Facts{})
 		r := tables[0]
 		for _, row := range r.Rows {
@@ -777,9 +772,7 @@ func TestFindingPlaces(t *testing.T) {
 			p := newProgram()
 			c.run(p)
 			s := stats.NewWith(short)
-			if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 			tables := s.Tables(stats.Facts{})
 			r := tables[0]
 			if got := cell(r, r.Rows[0], "evidence").(string); !strings.HasPrefix(got, c.want) {

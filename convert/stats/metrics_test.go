@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
@@ -50,9 +49,7 @@ func TestMetrics(t *testing.T) {
 		metric.NameSMClock + " | NVML | 0 | - | 1.82 GHz | 1.98 GHz | 1.98 GHz | 1.98 GHz | - | -",
 		"clocks lowered: hardware thermal slowdown | NVML | 0 | - | 20.0 % | - | - | - | - | -",
 	}
-	if diff := cmp.Diff(want, lines(r)); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, lines(r), "metrics")
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "process 99 (other)") {
 		t.Errorf("notes are %q", r.Notes)
 	}
@@ -126,9 +123,7 @@ func TestRangeMetrics(t *testing.T) {
 	for i := range got {
 		got[i] = short.Replace(got[i])
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "metrics")
 	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "process 99 (other)") {
 		t.Errorf("notes are %q", r.Notes)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The latest call of a process that found no memory says who held it then, the largest first, and what would have made
@@ -52,9 +53,7 @@ caller id=2 module=/lib/step.so address=0x20
 			t.Parallel()
 			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
 			sink := stats.New()
-			if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, sink); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, sink))(t)
 			for _, r := range sink.Tables(stats.Facts{}) {
 				if r.Name != "out_of_memory" {
 					continue

@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A sum is a query of the trace processor, and the columns of a report whose sums it should
@@ -166,18 +167,13 @@ func TestSumsProcessor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "trace.pftrace")
-			f, err := os.Create(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Create(out))(t)
 			defer f.Close()
 			var o convert.Options
 			if name == "h200-train" { // the first steps of many equal ones
 				o.Filter.To = 5250 * time.Millisecond
 			}
-			if _, err := convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Options: o, Compress: output.None}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Options: o, Compress: output.None}))(t)
 			tr, tables := tptest.Open(t, out), make(map[string]*table.Table)
 			for _, r := range sinkOf(t, o, path).Tables(stats.Facts{Startup: true}) {
 				tables[r.Name] = r

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A program writes the log of a made-up program: one thread that makes calls, one after the other,
@@ -157,10 +158,7 @@ func (p *program) bytes(t testing.TB) []byte {
 		end = max(end, e)
 	}
 	fmt.Fprintf(&p.log, "process_end pid=10 time=%d status=0 complete=1\nend time=%d complete=1\n", end+ms, end+2*ms)
-	data, err := logtest.Assembled(strings.ReplaceAll(p.log.String(), "pid=10 ", fmt.Sprintf("pid=%d ", p.pid)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(logtest.Assembled(strings.ReplaceAll(p.log.String(), "pid=10 ", fmt.Sprintf("pid=%d ", p.pid))))(t)
 	return data
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A world makes events of every kind with few different things, in no order.
@@ -130,29 +131,21 @@ func (w *world) work() timeline.Event {
 func write(t testing.TB, s *stats.Sink) {
 	t.Helper()
 	for _, width := range []int{1, 40, 80, 300} {
-		if err := table.WriteText(io.Discard, s.Tables(stats.Facts{}), width); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.WriteText(io.Discard, s.Tables(stats.Facts{}), width))
 	}
 	tables := s.Tables(stats.Facts{})
 	for _, r := range tables {
 		r.Sort("median_ns")
 		r.Top(3)
 	}
-	if err := table.WriteMarkdown(io.Discard, tables); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.WriteMarkdown(io.Discard, tables))
 	for _, r := range tables {
-		if err := r.WriteCSV(io.Discard); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.WriteCSV(io.Discard))
 	}
 	checkJSON(t, tables)
 	for _, name := range stats.Folds() {
 		if f := stats.ByName(name).Folded(s, stats.Facts{Startup: true}); f != nil {
-			if err := f.Write(io.Discard); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Write(io.Discard))
 		}
 	}
 	s.Nsight()
@@ -163,20 +156,14 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	for seed := range logtest.Seeds(300, 3) { // few events and many
 		w, s := newWorld(seed), stats.New()
-		if err := s.Take([]timeline.Event{&timeline.Recording{Start: w.number()}, &timeline.GPUs{List: []timeline.GPU{{Name: "G"}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{&timeline.Recording{Start: w.number()}, &timeline.GPUs{List: []timeline.GPU{{Name: "G"}}}}))
 		if seed%2 == 0 {
 			s.Fold()
 		}
 		for range 5 + seed {
-			if err := s.Take([]timeline.Event{w.event()}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Take([]timeline.Event{w.event()}))
 		}
-		if err := s.End(nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.End(nil))
 		write(t, s)
 	}
 }
@@ -234,9 +221,7 @@ func TestBusy(t *testing.T) {
 			}
 			slices.SortFunc(list, func(a, b timeline.Work) int { return cmp.Compare(a.Start, b.Start) })
 			all = append(all, list...)
-			if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: &timeline.Stream{Context: c, ID: id}, List: list}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: &timeline.Stream{Context: c, ID: id}, List: list}}))
 		}
 		if len(all) == 0 {
 			continue
@@ -266,9 +251,7 @@ func TestBusyUnknown(t *testing.T) {
 	stream := &timeline.Stream{Context: &timeline.Context{Process: new(timeline.Process)}}
 	add := func(start uint64) {
 		t.Helper()
-		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{{Start: start, Dur: 1, Shape: shape}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{{Start: start, Dur: 1, Shape: shape}}}}))
 	}
 	for i := range uint64(200_000) {
 		add(1000 + 2*i)
@@ -296,9 +279,7 @@ func TestBounded(t *testing.T) {
 	logtest.WriteCalledLaunches(t, &log, 20_000)
 	s := stats.New()
 	run := func() {
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s))(t)
 	}
 	run()
 	shape, process := new(timeline.Shape), new(timeline.Process)
@@ -312,9 +293,7 @@ func TestBounded(t *testing.T) {
 		at += 10
 		work.List[0] = timeline.Work{Start: at, Dur: 5, Shape: shape, Call: timeline.Call{Function: f, Thread: thread, Start: at - 5, End: at}}
 		call.List[0] = timeline.Slice{Function: f, Start: at, End: at + 5}
-		if err := s.Take(events); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take(events))
 	}
 	for range 200_000 { // until the windows are full
 		event()

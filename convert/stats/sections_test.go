@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // added are the columns whose values a row of the start-up and one of the steady state have together.
@@ -196,18 +197,14 @@ func TestManyUnsettled(t *testing.T) {
 			at := uint64(pid)*1e6 + uint64(i)*1e3 + 1e3
 			list[i] = timeline.Work{Start: at, Dur: 100, Kind: timeline.KernelWork, Shape: shape}
 		}
-		if err := s.Take([]timeline.Event{process, &timeline.WorkList{Stream: stream, List: list}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{process, &timeline.WorkList{Stream: stream, List: list}}))
 	}
 	const ranged = 100 // processes with NVTX ranges alone, which take their sections when the reports are made
 	for i := range uint32(ranged) {
 		process := &timeline.Process{PID: processes + i + 1}
 		track := &timeline.Track{Process: process, Category: timeline.NVTX}
 		span := timeline.Span{Name: "r", Start: 1e3, End: 2e3, Ranges: &timeline.RangeStack{Range: new(timeline.Range)}}
-		if err := s.Take([]timeline.Event{process, &timeline.SpanEnd{Track: track, Span: span}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{process, &timeline.SpanEnd{Track: track, Span: span}}))
 	}
 	for _, r := range s.Tables(stats.Facts{Startup: true}) {
 		if r.Name == "nvtx" && (len(r.Rows) != 1 || cell(r, r.Rows[0], "count") != uint64(ranged)) {

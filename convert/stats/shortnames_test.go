@@ -8,13 +8,13 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/kernelnames"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // No two kernels of a log have one short name.
@@ -53,29 +53,20 @@ context pid=40 id=1 device=0 null_stream=7
 				i+1, 10000+i*100000, 9000-i*1000, kernel)
 	}
 	text += "process_end pid=40 time=900000 status=0 complete=1\nend time=950000 complete=1\n"
-	data, err := logtest.Assembled(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(logtest.Assembled(text))(t)
 	s := stats.New()
 	log := convert.Log{Name: "log", Open: logtest.InMemory(data)}
-	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	for _, of := range s.Tables(stats.Facts{}) {
 		if of.Name != "kernels" && of.Name != "launches" {
 			continue
 		}
 		var wide bytes.Buffer
-		if err := table.WriteText(&wide, []*table.Table{of}, table.Wide); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.WriteText(&wide, []*table.Table{of}, table.Wide))
 		column := of.Column("name")
 		short := of.Texts(column)
 		slices.Sort(short)
-		if diff := cmp.Diff([]string{"add float", "add int", "ncclAllReduce"}, short); diff != "" {
-			t.Errorf("%s, short names (-want +got):\n%s", of.Name, diff)
-		}
+		goldentest.Same(t, []string{"add float", "add int", "ncclAllReduce"}, short, "%s, short names", of.Name)
 		for _, row := range of.Rows {
 			name := row.Cells[column].(string)
 			if name != "add" && name != collective || !strings.Contains(wide.String(), "\n  "+name+" ") {

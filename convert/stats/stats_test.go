@@ -20,6 +20,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestMain(m *testing.M) { logtest.Main(m) }
@@ -32,9 +33,7 @@ func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
 	for _, path := range paths {
 		list = append(list, convert.Path(path))
 	}
-	if _, err := convert.Timeline(list, o, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline(list, o, s))(t)
 	return s
 }
 
@@ -55,14 +54,9 @@ func logs(t testing.TB) map[string]string {
 	all := make(map[string]string)
 	folder := t.TempDir()
 	for _, log := range logtest.Texts(t, "../testdata") {
-		data, err := logtest.Assembled(log.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(logtest.Assembled(log.Text))(t)
 		all[log.Name] = filepath.Join(folder, log.Name+".cudatrace")
-		if err := os.WriteFile(all[log.Name], data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(all[log.Name], data, 0o644))
 	}
 	for _, name := range []string{"streams", "train", "operators"} {
 		all["h200-"+name] = filepath.Join("..", "..", "testdata", "gpu", "logs", name+".cudatrace")
@@ -91,9 +85,7 @@ func TestGolden(t *testing.T) {
 				continue
 			}
 			fmt.Fprintf(full[r.Name], "== %s\n", log)
-			if err := table.WriteText(full[r.Name], []*table.Table{r}, 140); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, table.WriteText(full[r.Name], []*table.Table{r}, 140))
 			fmt.Fprintln(full[r.Name])
 		}
 	}
@@ -173,13 +165,8 @@ func TestSeveralLogs(t *testing.T) {
 	t.Parallel()
 	all := logs(t)
 	a, b := all["h200-streams"], filepath.Join(t.TempDir(), "copy.cudatrace")
-	data, err := os.ReadFile(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(b, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(a))(t)
+	must.Do(t, os.WriteFile(b, data, 0o644))
 	one, two := tablesOf(t, a), tablesOf(t, a, b)
 	for _, report := range []string{"kernels", "kernel_shapes", "calls", "copies", "sets", "launches"} {
 		x, y := one[report], two[report]
@@ -235,9 +222,7 @@ func TestManyNames(t *testing.T) {
 	for i := range kernels {
 		shape := &timeline.Shape{Kernel: timeline.KernelShape{Name: "k" + strings.Repeat("x", i%7) + string(rune('a'+i%26)) + strings.Repeat("y", i/182)}}
 		w := timeline.Work{ID: uint64(i + 1), Start: uint64(10 * i), Dur: 10, Shape: shape}
-		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{w}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{w}}}))
 	}
 	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "kernels")]
 	var count, total uint64
@@ -254,9 +239,7 @@ func TestManyNames(t *testing.T) {
 func checkJSON(t testing.TB, tables []*table.Table) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := table.WriteJSON(&out, []table.Member{{Name: "version", Value: 1}}, tables); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, table.WriteJSON(&out, []table.Member{{Name: "version", Value: 1}}, tables))
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(out.Bytes(), &all); err != nil {
 		t.Fatalf("%v in %s", err, &out)
@@ -272,15 +255,10 @@ func checkJSON(t testing.TB, tables []*table.Table) {
 // Launches before the first one with Python frames have rows, too.
 func TestFirstFrames(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../testdata/python.log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../testdata/python.log.txt"))(t)
 	s := stats.New()
 	log := convert.Log{Name: "log", Open: logtest.Assemble(t, strings.Replace(string(text), " python=3", " python=0", 1))}
-	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	var got []string
 	for _, r := range s.Tables(stats.Facts{Startup: true}) {
 		if r.Name != "kernel_python" {
@@ -291,7 +269,5 @@ func TestFirstFrames(t *testing.T) {
 		}
 	}
 	want := []string{"[plain <nil> <nil> 2] 600", "[plain /home/ann/train.py main 1] 300", "[plain /usr/lib/python3.12/threading.py run 1] 300"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "result")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // reports returns the reports of a program.
@@ -24,9 +25,7 @@ func (p *program) counted(t testing.TB, named bool, f stats.Facts) map[string]*t
 	if named {
 		s.NameSteps()
 	}
-	if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 	all := make(map[string]*table.Table)
 	for _, r := range s.Tables(f) {
 		all[r.Name] = r

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 func TestSliceWaits(t *testing.T) {
@@ -31,9 +31,7 @@ func TestSliceWaits(t *testing.T) {
 			for _, id := range c.work {
 				sl.AddWork(id)
 			}
-			if diff := cmp.Diff(c.waits, sl.Waits()); diff != "" {
-				t.Errorf("waits (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.waits, sl.Waits(), "waits")
 			if got := sl.Work(); !slices.Equal(got, c.work) {
 				t.Errorf("work %d, want %d", got, c.work)
 			}

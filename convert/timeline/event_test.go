@@ -13,6 +13,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // allEvents has an event of every kind.
@@ -24,16 +27,10 @@ var allEvents = []Event{
 // Every type that has a move method is in allEvents.
 func TestAllEvents(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	var types []string
 	for _, file := range files {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.Name == "move" {
 				types = append(types, f.Recv.List[0].Type.(*ast.StarExpr).X.(*ast.Ident).Name)
@@ -81,9 +78,7 @@ func TestShiftMovesTimes(t *testing.T) {
 				}
 			}
 			Move(v.Addr().Interface().(Event), Shifted(by))
-			if diff := cmp.Diff(want, numbers(t, v)); diff != "" {
-				t.Errorf("fields (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, want, numbers(t, v), "fields")
 		})
 	}
 }
@@ -238,7 +233,5 @@ func TestFill(t *testing.T) {
 		".List.Ranges*.Range*.Thread*.Process*.End", ".List.Ranges*.Range*.Thread*.Process*.Midway",
 		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End", ".List.Stream*.Context*.Process*.Midway",
 		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Midway", ".Thread*.Process*.Start"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("uint64 fields of Slices (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "uint64 fields of Slices")
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 func factsText(facts []Detail) string {
@@ -30,8 +30,6 @@ func TestFacts(t *testing.T) {
 		factsText(new(Process).Facts()):  "",
 		factsText(new(Metadata).Facts()): "",
 	} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+		goldentest.Same(t, want, got, "result")
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 func TestKernelNames(t *testing.T) {
@@ -23,9 +23,7 @@ func TestKernelNames(t *testing.T) {
 	} {
 		names := make(KernelNames)
 		for _, when := range []string{"first", "second"} {
-			if diff := cmp.Diff(want, names.Of(mangled)); diff != "" {
-				t.Errorf("%q, %s time (-want +got):\n%s", mangled, when, diff)
-			}
+			goldentest.Same(t, want, names.Of(mangled), "%q, %s time", mangled, when)
 		}
 		if len(names) != 1 {
 			t.Errorf("%q: %d names are kept, want 1", mangled, len(names))

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The engines.
@@ -53,11 +55,9 @@ func Open(t testing.TB, name string) *Engine {
 	e := &Engine{Name: name, t: t, stderr: new(bytes.Buffer)}
 	cmd := exec.Command("node", script, name)
 	cmd.Stderr = e.stderr
-	in, err := cmd.StdinPipe()
-	must(t, err)
-	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close() // ends the script
 		_, _ = io.Copy(io.Discard, out)
@@ -73,8 +73,7 @@ func Open(t testing.TB, name string) *Engine {
 // find finds the script from the working folder of the test upwards.
 func find(t testing.TB) string {
 	t.Helper()
-	folder, err := os.Getwd()
-	must(t, err)
+	folder := must.Get(os.Getwd())(t)
 	for ; folder != "/"; folder = filepath.Dir(folder) {
 		script := filepath.Join(folder, "testdata", "sqlengines", "query.mjs")
 		if _, err := os.Stat(script); err == nil {
@@ -83,13 +82,6 @@ func find(t testing.TB) string {
 	}
 	t.Fatal("testdata/sqlengines/query.mjs is in no folder above the test's")
 	return ""
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (e *Engine) answer(v any) {
@@ -106,10 +98,8 @@ func (e *Engine) answer(v any) {
 // Rows runs a query. NULL is "NULL".
 func (e *Engine) Rows(sql string) [][]string {
 	e.t.Helper()
-	line, err := json.Marshal(sql)
-	must(e.t, err)
-	_, err = e.queries.Write(append(line, '\n'))
-	must(e.t, err)
+	line := must.Get(json.Marshal(sql))(e.t)
+	must.Get(e.queries.Write(append(line, '\n')))(e.t)
 	var answer json.RawMessage
 	e.answer(&answer)
 	var cells [][]*string
@@ -146,7 +136,6 @@ func (e *Engine) Int(sql string) int64 {
 	if text == "NULL" {
 		return 0
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	must(e.t, err)
+	n := must.Get(strconv.ParseInt(text, 10, 64))(e.t)
 	return n
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // unrecorded chooses kernels that had not ended, and of which only the launch was recorded. A Chrome trace shows
@@ -67,14 +69,8 @@ func sumRows(sums map[string]sum, rows [][]any) {
 // Uncompressed opens a compressed file.
 func Uncompressed(t testing.TB, path string) io.Reader {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
 	return z
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A recorder takes the failures of a test, so that failing can be tested.
@@ -43,9 +44,7 @@ func failures(t *testing.T, f func(t testing.TB)) string {
 func write(t *testing.T, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.pftrace")
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o644))
 	return path
 }
 
@@ -62,9 +61,7 @@ func TestValues(t *testing.T) {
 	NoErrors(t, tr)
 	want := []Row{{"i": int64(9007199254740993), "f": 2.0, "h": 0.5, "n": nil, "s": "a\n\"ü", "b": []byte{1, 255}}}
 	got := tr.Query("select 9007199254740993 as i, 2.0 as f, 0.5 as h, null as n, 'a\n\"ü' as s, x'01ff' as b")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "result")
 	if n := tr.Int(`select count(*) from (select 1 union select 2)`); n != 2 {
 		t.Errorf("Int is %d, want 2", n)
 	}
@@ -109,18 +106,12 @@ func TestMissingTools(t *testing.T) {
 		t.Errorf("outside the repository it fails with %q", said)
 	}
 	tools := filepath.Join(folder, "testdata", "traceprocessor")
-	if err := os.MkdirAll(tools, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tools, "query.mjs"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(tools, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(tools, "query.mjs"), nil, 0o644))
 	if said := failures(t, open); !strings.Contains(said, "not installed") || !strings.Contains(said, "make tools") {
 		t.Errorf("without the package it fails with %q", said)
 	}
-	if err := os.Mkdir(filepath.Join(tools, "node_modules"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(tools, "node_modules"), 0o755))
 	t.Setenv("PATH", folder)
 	if said := failures(t, open); !strings.Contains(said, "node is not in PATH") || !strings.Contains(said, "make tools") {
 		t.Errorf("without node it fails with %q", said)

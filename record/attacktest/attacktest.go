@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -25,10 +26,7 @@ func Rounds(t *testing.T) int {
 	if text == "" {
 		return 20
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(strconv.Atoi(text))(t)
 	return n
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // ELFBomb makes a sparse file that takes no room, says that it is a program of this machine, and has 2^24 sections:
@@ -27,9 +29,7 @@ func ELFBomb(t *testing.T, path string) {
 	var b bytes.Buffer
 	for _, part := range []any{h, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_X | elf.PF_R),
 		Filesz: 1 << 40}, [8]byte{}, elf.Section64{Size: sections}} {
-		if err := binary.Write(&b, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, binary.Write(&b, binary.LittleEndian, part))
 	}
 	err := os.WriteFile(path, b.Bytes(), 0o755)
 	if err == nil {

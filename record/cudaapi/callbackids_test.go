@@ -5,20 +5,16 @@ import (
 	"regexp"
 	"strconv"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The table equals the list of what a real CUPTI answered.
 func TestRuntimeCallbacks(t *testing.T) {
-	text, err := os.ReadFile("../../testdata/sim/api/runtime_names.def")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../testdata/sim/api/runtime_names.def"))(t)
 	lines := regexp.MustCompile(`(?m)^N\((\d+), "(.*?)(?:_v\d{4,})?"\)$`).FindAllStringSubmatch(string(text), -1)
 	for _, m := range lines {
-		id, err := strconv.ParseUint(m[1], 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(strconv.ParseUint(m[1], 10, 32))(t)
 		want := m[2]
 		if id == 0 { // "INVALID"
 			want = ""

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -131,10 +132,7 @@ func callbackNames(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
 	for _, list := range []string{"driver_names.def", "runtime_names.def"} {
-		text, err := os.ReadFile("../../testdata/sim/api/" + list)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../testdata/sim/api/" + list))(t)
 		for _, m := range callbackLine.FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}

@@ -1,34 +1,16 @@
 package cudaapi
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
-
-var update = flag.Bool("update", false, "write docs/functions.md from the table")
-
-const docPath = "../../docs/functions.md"
 
 // TestDocumentation compares docs/functions.md with the table.
 func TestDocumentation(t *testing.T) {
-	want := documentation()
-	if *update {
-		if err := os.WriteFile(docPath, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("run go test with -update (-want +got):\n%s", diff)
-	}
+	goldentest.Hold(t, "../../docs/functions.md", documentation())
 }
 
 const docHead = `# The functions that can be recorded

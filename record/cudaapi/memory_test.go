@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // allocatesNothing are the functions of the driver for memory whose calls fill in an address, a handle or another value, and
@@ -125,9 +126,7 @@ func TestReadMemory(t *testing.T) {
 		if want := c.want; want != none && want.Device == 0 {
 			c.want.Device = NoDevice
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s %d, result %d (-want +got):\n%s", c.name, c.args, c.ret, diff)
-		}
+		goldentest.Same(t, c.want, got, "%s %d, result %d", c.name, c.args, c.ret)
 	}
 	for name, spec := range map[string]string{"cudaMalloc": "devPtr:ptr bytes:size", "cuMemAlloc_v2": "bytes:size", "cuMemFree_v2": "", "cuMemMap": "devPtr:ptr bytes:size"} {
 		if ReadMemory(name, spec) != nil {
@@ -150,10 +149,7 @@ func TestWithoutMemory(t *testing.T) {
 		{"default", []string{"cuMem[A-GI-Z]*", "cuMemH*", "cuArray*", "cuMip*"}, []string{"cuMemAlloc_v2", "cuMemAllocPitch_v2"}},
 		{"minimal", nil, []string{"cuMemAlloc_v2", "cuMemAllocPitch_v2"}},
 	} {
-		chosen, err := Select(c.set, nil, c.without)
-		if err != nil {
-			t.Fatal(err)
-		}
+		chosen := must.Get(Select(c.set, nil, c.without))(t)
 		got := WithoutMemory(chosen)
 		if len(c.want) < 2 && !slices.Equal(got, c.want) || len(c.want) == 2 && (len(got) != 23 || !slices.Equal(got[:2], c.want)) {
 			t.Errorf("%s without %q lacks %q", c.set, c.without, got)

@@ -4,14 +4,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func selectNames(t *testing.T, set string, probe, noProbe []string) []string {
 	t.Helper()
-	chosen, err := Select(set, probe, noProbe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(Select(set, probe, noProbe))(t)
 	var names []string
 	for i, f := range chosen {
 		if i > 0 && f.ID <= chosen[i-1].ID {
@@ -42,10 +41,7 @@ func TestSelect(t *testing.T) {
 
 // A function that is asked for is traced beside a runtime too.
 func TestSelectFallback(t *testing.T) {
-	chosen, err := Select("default", []string{"cuStreamSynchronize"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(Select("default", []string{"cuStreamSynchronize"}, nil))(t)
 	for _, f := range chosen {
 		if f.Base() == "cuStreamSynchronize" && f.Fallback {
 			t.Errorf("%s is a fallback", f.Name)

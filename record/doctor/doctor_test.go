@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // fakeRoot makes a file system with files of given contents. An empty one in /dev is a file that can be
@@ -17,9 +19,7 @@ func fakeRoot(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		var err error
 		if text == "-" {
 			err = unix.Mknod(path, unix.S_IFSOCK|0o600, 0) // opening a socket fails, for root, too
@@ -165,9 +165,7 @@ func TestInterpreter(t *testing.T) {
 		"#!/usr/bin/env -S A=1 python3 -u\n": "python3", "#!/usr/bin/env\n": "/usr/bin/env", "#!\n": "", "\x7fELF": "", "": "", "#!/no/end": "/no/end",
 	} {
 		path := filepath.Join(dir, "script")
-		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o700))
 		if got := interpreterOf(path); got != want {
 			t.Errorf("%q is for %q, want %q", text, got, want)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -218,10 +219,7 @@ func TestCountersTraps(t *testing.T) {
 func oldCUPTI(t *testing.T) string {
 	t.Helper()
 	dir := withDriver(t)
-	out, err := exec.Command("gcc", "-shared", "-nostdlib", "-Wl,-soname,libcupti.so.13", "-x", "c", "-o", filepath.Join(dir, "libcupti.so.13"), "/dev/null").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-shared", "-nostdlib", "-Wl,-soname,libcupti.so.13", "-x", "c", "-o", filepath.Join(dir, "libcupti.so.13"), "/dev/null"))
 	return dir
 }
 
@@ -230,9 +228,7 @@ func withDriver(t *testing.T) string {
 	t.Helper()
 	driver, err := os.ReadFile(filepath.Join(folder(t, "lib"), "libcuda.so.1"))
 	dir := filepath.Join(t.TempDir(), "driver")
-	if err := errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "libcuda.so.1"), driver, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "libcuda.so.1"), driver, 0o644)))
 	return dir
 }
 
@@ -373,9 +369,7 @@ func TestCountersKilled(t *testing.T) {
 	s := Start(r.counting(PM{}))
 	begin(s, 7, 0)
 	waitCounted(t, s, uuidOf(0), 0)
-	if err := s.counters.process.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.counters.process.cmd.Process.Kill())
 	<-s.counters.process.over
 	wait(t, s, "NVML goes on", func() bool {
 		last := uint64(0)
@@ -420,9 +414,7 @@ func TestBothKilled(t *testing.T) {
 			}
 		}
 		for _, p := range order {
-			if err := p.cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.cmd.Process.Kill())
 			<-p.over
 		}
 		s.End()
@@ -453,9 +445,7 @@ func TestCountersLater(t *testing.T) {
 // With root's rights no libcupti is loaded that another user may have put there, or that has such a library beside it.
 func TestForeignCUPTI(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for name, spoil := range map[string]func(folder, file string) error{
 		"good":           func(string, string) error { return nil },
 		"folder's owner": func(folder, _ string) error { return os.Chown(folder, 65534, 65534) },
@@ -472,9 +462,7 @@ func TestForeignCUPTI(t *testing.T) {
 	} {
 		folder := filepath.Join(t.TempDir(), "lib")
 		file := filepath.Join(folder, "libcupti.so.2099.1")
-		if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), spoil(folder, file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, nil, 0o644), spoil(folder, file)))
 		if got := slices.Contains(usableLibraries([]string{file}, true), file); got != (name == "good") {
 			t.Errorf("%s: it is loaded: %v", name, got)
 		}
@@ -494,18 +482,14 @@ func TestForeignProcess(t *testing.T) {
 	if o.trusts(uint32(os.Getpid())) || (&Options{}).trusts(0) || !(&Options{}).trusts(uint32(os.Getpid())) {
 		t.Error("users are mixed up")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	for name, how := range map[string]*syscall.SysProcAttr{
 		"alike": {}, "mounts": {Cloneflags: syscall.CLONE_NEWNS},
 	} {
 		cmd := exec.Command("cat")
 		cmd.SysProcAttr = how
 		input, err := cmd.StdinPipe()
-		if err := errors.Join(err, cmd.Start()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, cmd.Start()))
 		if got := (&Options{}).trusts(uint32(cmd.Process.Pid)); got != (name == "alike") {
 			t.Errorf("%s: it is trusted: %v", name, got)
 		}
@@ -556,9 +540,7 @@ func TestCountersCeiling(t *testing.T) {
 	g.beginSampling()
 	for i := range 3 {
 		d := device{index: uint32(i), uuid: uuidOf(i)}
-		if err := errors.Join(g.found(d, false), g.found(d, true)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(g.found(d, false), g.found(d, true)))
 	}
 	for i := range 3 {
 		g.context(uuidOf(i), uint32(i))
@@ -641,17 +623,13 @@ func TestHeld(t *testing.T) {
 	give(t, g, deviceMessage(0, 0), deviceMessage(1, 0))
 	g.beginSampling()
 	for i := range uint32(2) {
-		if err := g.found(device{index: i, uuid: uuidOf(int(i))}, true); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, g.found(device{index: i, uuid: uuidOf(int(i))}, true))
 	}
 	nvml := set{number: 1, source: uint32(metric.NVML), names: []string{"power"}, interval: 1}
 	pm := set{number: countersSets, source: uint32(metric.PM), names: []string{metric.NameTensor}, interval: 1}
 	other := pm
 	other.number++
-	if err := errors.Join(g.set(nvml, false), g.set(pm, true)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(g.set(nvml, false), g.set(pm, true)))
 	if g.set(other, true) == nil {
 		t.Error("a GPU has two sets of PM sampling")
 	}

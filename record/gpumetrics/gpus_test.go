@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // orders collects what a sampler is told.
@@ -65,9 +65,7 @@ func TestTrial(t *testing.T) {
 	g.beginSampling()
 	give(t, g, setMessage(1, 0, "power"))
 	g.end()
-	if diff := cmp.Diff(append(want, "stop 0", "start 0"), sorted(*got, 2)); diff != "" {
-		t.Errorf("orders (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, append(want, "stop 0", "start 0"), sorted(*got, 2), "orders")
 	c := r.read()
 	if points := c.series(t, uuidOf(1), "power"); len(c.sets) != 1 || len(points) != 2 || points[0].value != 2 || points[1].end != 30 {
 		t.Errorf("%d sets, values %v", len(c.sets), points)
@@ -127,9 +125,7 @@ func TestDelay(t *testing.T) {
 		t.Errorf("orders are %q", *got)
 	}
 	g.beginSampling()
-	if diff := cmp.Diff([]string{"start 0"}, *got); diff != "" {
-		t.Errorf("orders (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"start 0"}, *got, "orders")
 }
 
 // Rows with odd times or numbers are refused.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -21,9 +22,7 @@ import (
 func used(t *testing.T) uint64 {
 	t.Helper()
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
 	return uint64(u.Utime.Nano() + u.Stime.Nano())
 }
 
@@ -42,9 +41,7 @@ func burn(t *testing.T, ns uint64) {
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		b[i] = 1
 	}
-	if err := unix.Munmap(b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Munmap(b))
 }
 
 const burntPages = 1000
@@ -52,13 +49,8 @@ const burntPages = 1000
 // read closes a log and reads its samples.
 func readHostLog(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metriclog.Sets, samples []tracelog.Sample) {
 	t.Helper()
-	if err := w.Close(tracelog.End{Time: 1, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 1, Complete: 1}))
+	r := must.Get(tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log"))(t)
 	for r.Next() {
 		sets.Take(r.Block())
 		for i := range r.Block().N {
@@ -79,14 +71,9 @@ func readHostLog(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metr
 // ended, and a PID that is there twice, change nothing.
 func TestHostSample(t *testing.T) {
 	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&log, tracelog.Options{}))(t)
 	ended := exec.Command("true")
-	if err := ended.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ended.Run())
 	self := uint32(os.Getpid())
 	live := []uint32{uint32(ended.Process.Pid), self, self}
 	set := uint32(0)
@@ -161,10 +148,7 @@ func TestHostThreads(t *testing.T) {
 func TestHostSampler(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&log, tracelog.Options{}))(t)
 	looks := make(chan bool, 100)
 	s := startHost(Options{Log: w, NextSet: func() uint32 { return 1 }, Live: func() []uint32 {
 		looks <- true

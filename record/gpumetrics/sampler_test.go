@@ -23,6 +23,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -63,10 +64,7 @@ var scratch = sync.OnceValues(func() (string, error) {
 // library is the path of the simulated libnvidia-ml.
 func library(t testing.TB) string {
 	t.Helper()
-	path, err := scratch()
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(scratch())(t)
 	return path
 }
 
@@ -146,14 +144,9 @@ type contents struct {
 // read closes the log and reads it.
 func (r *recorder) read() contents {
 	r.t.Helper()
-	if err := r.w.Close(tracelog.End{Time: 1, Complete: 1}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.w.Close(tracelog.End{Time: 1, Complete: 1}))
 	c := contents{samples: map[uint32][]tracelog.Sample{}}
-	l, err := tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	l := must.Get(tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log"))(r.t)
 	var sets metriclog.Sets
 	for l.Next() {
 		b := l.Block()
@@ -409,10 +402,7 @@ func TestUsers(t *testing.T) {
 	r := newRecorder(t)
 	const ours = 1 << 30 // no process has this PID
 	r.known[ours] = true
-	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(os.Executable())(t)
 	s := Start(r.options(fmt.Sprintf("CUDASIM_NVML_PID=%d", ours), fmt.Sprintf("CUDASIM_NVML_OTHER_PID=%d", os.Getpid())))
 	s.Begin()
 	rowsOf(t, s, uuidOf(0), 0)
@@ -434,9 +424,7 @@ func TestKilled(t *testing.T) {
 	s := Start(r.options())
 	begin(s, 7, 0)
 	rowsOf(t, s, uuidOf(0), 0)
-	if err := s.board.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.board.cmd.Process.Kill())
 	<-s.board.over
 	s.End()
 	if c := r.read(); len(c.lost) == 0 || !r.told("missing: the sampler of GPU metrics has failed (it has ended): the log has no GPU metrics from here on") {
@@ -551,23 +539,12 @@ func TestRecorderKilled(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), "GPUMETRICS_TEST_PARENT=1", "LD_LIBRARY_PATH="+filepath.Dir(library(t)))
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	var pid int
-	if _, err := fmt.Fscan(out, &pid); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscan(out, &pid))(t)
+	must.Do(t, syscall.Kill(pid, syscall.SIGSTOP))
+	must.Do(t, cmd.Process.Kill())
 	gone(t, pid)
 	_ = cmd.Wait() // it was killed
 }
@@ -575,19 +552,14 @@ func TestRecorderKilled(t *testing.T) {
 // Under sudo the sampler is the user's, in a session of its own, without further rights and files.
 func TestSudo(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	r := newRecorder(t)
 	o := r.options()
 	o.As = nobody
 	s := Start(o)
 	begin(s, 7, 0)
 	rowsOf(t, s, uuidOf(0), 0)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.board.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.board.cmd.Process.Pid)))(t)
 	for _, line := range []string{"Name:\tcudatrace-gpu\n", "Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n"} {
 		if !bytes.Contains(status, []byte(line)) {
 			t.Errorf("status lacks %q:\n%s", line, status)
@@ -602,13 +574,8 @@ func TestSudo(t *testing.T) {
 // With root's rights the sampler loads no library that another user may have put there.
 func TestForeignLibrary(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
-	content, err := os.ReadFile(library(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	content := must.Get(os.ReadFile(library(t)))(t)
 	for name, spoil := range map[string]func(folder, file string) error{
 		"good":           func(string, string) error { return nil },
 		"folder's owner": func(folder, _ string) error { return os.Chown(folder, 65534, 65534) },
@@ -629,9 +596,7 @@ func TestForeignLibrary(t *testing.T) {
 	} {
 		folder := filepath.Join(t.TempDir(), "lib")
 		file := filepath.Join(folder, libraryName)
-		if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, content, 0o755), spoil(folder, file)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(file, content, 0o755), spoil(folder, file)))
 		env := environment([]string{"LD_LIBRARY_PATH=" + folder}, true)
 		if got := strings.Contains(env[0], folder); got != (name == "good") {
 			t.Errorf("%s: the environment is %q", name, env)
@@ -650,21 +615,15 @@ func linkByUser(path string) error {
 // Root's links to what only root can change are followed, and an access control list may let a user write.
 func TestRootAlone(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root")
-	}
+	must.BeRoot(t)
 	folder := t.TempDir()
 	file, link := filepath.Join(folder, "file"), filepath.Join(folder, "link")
-	if err := errors.Join(os.WriteFile(file, nil, 0o664), os.Chmod(file, 0o664), os.Symlink("../"+filepath.Base(folder)+"//./file", link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(file, nil, 0o664), os.Chmod(file, 0o664), os.Symlink("../"+filepath.Base(folder)+"//./file", link)))
 	if !rootAlone(file) || !rootAlone(link) || !rootAlone(folder+"/") {
 		t.Error("root's own is refused")
 	}
 	loop := filepath.Join(folder, "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(loop, loop))
 	if rootAlone(loop) || rootAlone(file+"/x") || rootAlone(filepath.Join(folder, "none")) || rootAlone("/tmp/") {
 		t.Error("what is no file of root's is taken")
 	}
@@ -686,9 +645,7 @@ func TestDeaf(t *testing.T) {
 	t.Parallel()
 	s := Start(newRecorder(t).options())
 	wait(t, s, "the GPU is known", func() bool { return len(s.gpus.all) == 1 })
-	if err := s.board.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.board.cmd.Process.Signal(syscall.SIGSTOP))
 	s.mu.Lock()
 	orders := 0
 	for ; !s.board.deaf && orders < 1e6; orders++ {
@@ -708,9 +665,7 @@ func TestStuck(t *testing.T) {
 	t.Parallel()
 	p := newProcess()
 	p.cmd = exec.Command("cat")
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Start())
 	p.conn = &net.UnixConn{}
 	if took := p.remove(); took != 0 { // p.exited stays open, as that of such a process
 		t.Errorf("it took %v", took)

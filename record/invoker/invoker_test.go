@@ -10,30 +10,24 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A function runs on a thread with the invoker's rights to files and no capability, which ends with it: no other thread has
 // these rights then.
 func TestDo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	dir := t.TempDir()
 	secret, theirs := filepath.Join(dir, "secret"), filepath.Join(dir, "folder")
-	for _, err := range []error{os.WriteFile(secret, nil, 0o600), os.Mkdir(theirs, 0o700), os.Chmod(theirs, 0o770), os.Chown(theirs, 0, 4711)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(os.WriteFile(secret, nil, 0o600), os.Mkdir(theirs, 0o700), os.Chmod(theirs, 0o770), os.Chown(theirs, 0, 4711)))
 	for path := dir; path != os.TempDir(); path = filepath.Dir(path) {
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(path, 0o755))
 	}
 	in := &Invoker{UID: 65534, GID: 65534, groups: []uint32{4711}}
 	var tid int
 	var status []byte
-	err := in.Do(func() (err error) {
+	must.Do(t, in.Do(func() (err error) {
 		tid = unix.Gettid()
 		if status, err = os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", tid)); err != nil {
 			return err
@@ -45,10 +39,7 @@ func TestDo(t *testing.T) {
 			t.Errorf("root's file changes hands: %v", err)
 		}
 		return os.WriteFile(filepath.Join(theirs, "new"), nil, 0o600)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, line := range []string{"Uid:\t0\t0\t0\t65534", "Gid:\t0\t0\t0\t65534", "Groups:\t4711 65534 ", "CapEff:\t0000000000000000", "CapPrm:\t0000000000000000"} {
 		if !strings.Contains(string(status), "\n"+line+"\n") {
 			t.Errorf("the thread lacks %q:\n%s", line, status)
@@ -68,15 +59,12 @@ func TestDo(t *testing.T) {
 		}
 	}
 	for range 200 {
-		err := in.Do(func() error {
+		must.Do(t, in.Do(func() error {
 			if unix.Gettid() == unix.Getpid() {
 				return errors.New("the function runs on the first thread, which does not end with it")
 			}
 			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	begun := time.Now()
 	tasks, err := filepath.Glob("/proc/self/task/*/status")

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // A step is a call of a function with its recorded arguments, on thread 1, or as "cuMemFree_v2/2" on another one. It takes
@@ -138,9 +137,7 @@ func TestChanges(t *testing.T) {
 			room := &Room{Most: 100}
 			p := New(room, func(c *Change) { got = append(got, words(c)) })
 			follow(t, p, c.steps)
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.want, got, "result")
 			check(t, p)
 			if p.End(); room.used != 0 || room.bytes != 0 {
 				t.Errorf("%+v after the end", room)

@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestVariables(t *testing.T) {
@@ -91,12 +93,8 @@ func tree(t *testing.T, files map[string]string) string {
 	root := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "ROOT", root)), 0o600))
 	}
 	return root
 }
@@ -125,9 +123,7 @@ func TestGit(t *testing.T) {
 		"a reference that leads elsewhere": {map[string]string{".git/HEAD": "ref: refs/../../secret\n", "secret": revisionA}, ".", Commit{}},
 		"not a revision":                   {map[string]string{".git/HEAD": "root:x:0:0\n"}, ".", Commit{}},
 	} {
-		if diff := cmp.Diff(test.want, Git(filepath.Join(tree(t, test.files), test.folder), nil)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		goldentest.Same(t, test.want, Git(filepath.Join(tree(t, test.files), test.folder), nil), "%s", name)
 	}
 	if got := Git("relative", nil); got != (Commit{}) {
 		t.Errorf("%+v", got)
@@ -145,9 +141,7 @@ func TestForeignRepository(t *testing.T) {
 	if got := Git(root, &other); got != (Commit{}) {
 		t.Errorf("%+v", got)
 	}
-	if err := unix.Mkfifo(filepath.Join(root, ".git/config"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(filepath.Join(root, ".git/config"), 0o600))
 	if got := Git(root, nil); got.Remote != "" {
 		t.Errorf("%+v", got)
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,24 +19,16 @@ import (
 func write(t *testing.T, f func(w *tracelog.Writer)) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := tracelog.NewWriter(&b, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&b, tracelog.Options{}))(t)
 	f(w)
-	if err := w.Close(tracelog.End{Time: 1, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 1, Complete: 1}))
 	return b.Bytes()
 }
 
 // read returns the sets of a log with its samples and losses.
 func read(t *testing.T, log []byte) (sets Sets, samples []tracelog.Sample, lost []tracelog.Lost) {
 	t.Helper()
-	r, err := tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "log"))(t)
 	for r.Next() {
 		b := r.Block()
 		sets.Take(b)
@@ -101,10 +95,7 @@ func TestSize(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	write := func(n int) int {
 		return len(write(t, func(w *tracelog.Writer) {
-			s, err := Begin(w, set)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(Begin(w, set))(t)
 			at := uint64(1e12)
 			for i := range n {
 				dur := 1e6 - 32 + rnd.Uint64N(65)
@@ -132,17 +123,12 @@ func TestSeries(t *testing.T) {
 		},
 	}
 	sets, samples, lost := read(t, write(t, func(w *tracelog.Writer) {
-		s, err := Begin(w, set)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Begin(w, set))(t)
 		s.Add(1000, 1000, []float64{312.456, 4, 99.5})
 		s.Add(2000, 3000, []float64{math.NaN(), 0})
 		s.Lost(3000, 3000+5e8)
 	}))
-	if diff := cmp.Diff([]*Set{&set}, sets.All()); diff != "" {
-		t.Errorf("sets (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []*Set{&set}, sets.All(), "sets")
 	if sets.Find(3) == nil || sets.Find(4) != nil {
 		t.Error("a set is found by another number")
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Users of the tests: the attacker, and another one.
@@ -76,8 +77,7 @@ func attack(t *testing.T, dir, victim string, write func(o Options, how kind) er
 // ownership is the mode and the owner of a file.
 func ownership(t *testing.T, path string) string {
 	t.Helper()
-	info, err := os.Lstat(path)
-	must(t, err)
+	info := must.Get(os.Lstat(path))(t)
 	return fmt.Sprintf("%v of user %d", info.Mode(), info.Sys().(*syscall.Stat_t).Uid)
 }
 
@@ -87,9 +87,7 @@ func TestAttackOnOutput(t *testing.T) {
 	if attacktest.Attacks(plant) {
 		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be led astray")
-	}
+	must.BeRoot(t)
 	shared := 0o777 | os.ModeSticky
 	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, shared, 0, 0},
@@ -100,14 +98,13 @@ func TestAttackOnOutput(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, victim := c.folders(t)
-			must(t, os.WriteFile(victim, []byte("precious"), 0o600))
-			must(t, os.Chown(victim, c.victim, c.victim))
+			must.Do(t, os.WriteFile(victim, []byte("precious"), 0o600))
+			must.Do(t, os.Chown(victim, c.victim, c.victim))
 			attack(t, dir, victim, func(o Options, how kind) error {
 				_, err := write(filepath.Join(dir, "run.pftrace"), "trace", o, how)
 				return err
 			})
-			text, err := os.ReadFile(victim)
-			must(t, err)
+			text := must.Get(os.ReadFile(victim))(t)
 			if got := ownership(t, victim); string(text) != "precious" || got != fmt.Sprintf("-rw------- of user %d", c.victim) {
 				t.Errorf("the victim has %q and is %s", text, got)
 			}
@@ -118,10 +115,9 @@ func TestAttackOnOutput(t *testing.T) {
 // openFolder makes a folder that every user can enter.
 func openFolder(t *testing.T) string {
 	t.Helper()
-	top, err := os.MkdirTemp("", "outfile-test-")
-	must(t, err)
+	top := must.Get(os.MkdirTemp("", "outfile-test-"))(t)
 	t.Cleanup(func() { os.RemoveAll(top) })
-	must(t, os.Chmod(top, 0o755))
+	must.Do(t, os.Chmod(top, 0o755))
 	return top
 }
 
@@ -129,9 +125,9 @@ func openFolder(t *testing.T) string {
 func folderOf(t *testing.T, owner, group int, mode os.FileMode) string {
 	t.Helper()
 	dir := filepath.Join(openFolder(t), "out")
-	must(t, os.Mkdir(dir, 0o700))
-	must(t, os.Chown(dir, owner, group))
-	must(t, os.Chmod(dir, mode))
+	must.Do(t, os.Mkdir(dir, 0o700))
+	must.Do(t, os.Chown(dir, owner, group))
+	must.Do(t, os.Chmod(dir, mode))
 	return dir
 }
 
@@ -145,9 +141,7 @@ func underSudo(t *testing.T, user int) {
 // TestSudo makes files in several folders under sudo: they belong to the user, whose rights decide. What is there already is
 // replaced where that user may, and stays as it is elsewhere.
 func TestSudo(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name         string
@@ -168,8 +162,8 @@ func TestSudo(t *testing.T) {
 			dir := folderOf(t, c.owner, c.group, c.mode)
 			for _, how := range kinds {
 				path := filepath.Join(dir, "a "+string(how)[:7])
-				must(t, os.WriteFile(path, []byte("old"), 0o600))
-				must(t, os.Chown(path, c.owner, c.group))
+				must.Do(t, os.WriteFile(path, []byte("old"), 0o600))
+				must.Do(t, os.Chown(path, c.owner, c.group))
 				before := ownership(t, path)
 				done, err := write(path, "new", Options{Named: true}, how)
 				if c.mode&os.ModeSticky != 0 {
@@ -188,9 +182,9 @@ func TestSudo(t *testing.T) {
 					}
 					continue
 				}
-				must(t, err)
+				must.Do(t, err)
 				var s unix.Stat_t
-				must(t, unix.Lstat(done.Path, &s))
+				must.Do(t, unix.Lstat(done.Path, &s))
 				if s.Uid != otherUser || s.Gid != otherUser {
 					t.Errorf("the file belongs to %d:%d", s.Uid, s.Gid)
 				}
@@ -206,24 +200,22 @@ func TestSudo(t *testing.T) {
 
 // TestForeignLinks follows links of the user and of root, and nobody else's.
 func TestForeignLinks(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make links of other users")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for owner, follows := range map[int]bool{0: true, otherUser: true, attacker: false} {
 		top := openFolder(t)
 		real := filepath.Join(top, "real")
 		shared := filepath.Join(top, "shared")
-		must(t, os.Mkdir(real, 0o755))
-		must(t, os.Chown(real, otherUser, otherUser))
-		must(t, os.Mkdir(shared, 0o755))
-		must(t, os.Chmod(shared, 0o777|os.ModeSticky))
-		must(t, os.Symlink(real, filepath.Join(shared, "folder")))
-		must(t, os.Lchown(filepath.Join(shared, "folder"), owner, owner))
-		must(t, os.WriteFile(filepath.Join(real, "there"), nil, 0o600))
-		must(t, os.Chown(filepath.Join(real, "there"), otherUser, otherUser))
-		must(t, os.Symlink(filepath.Join(real, "there"), filepath.Join(shared, "a")))
-		must(t, os.Lchown(filepath.Join(shared, "a"), owner, owner))
+		must.Do(t, os.Mkdir(real, 0o755))
+		must.Do(t, os.Chown(real, otherUser, otherUser))
+		must.Do(t, os.Mkdir(shared, 0o755))
+		must.Do(t, os.Chmod(shared, 0o777|os.ModeSticky))
+		must.Do(t, os.Symlink(real, filepath.Join(shared, "folder")))
+		must.Do(t, os.Lchown(filepath.Join(shared, "folder"), owner, owner))
+		must.Do(t, os.WriteFile(filepath.Join(real, "there"), nil, 0o600))
+		must.Do(t, os.Chown(filepath.Join(real, "there"), otherUser, otherUser))
+		must.Do(t, os.Symlink(filepath.Join(real, "there"), filepath.Join(shared, "a")))
+		must.Do(t, os.Lchown(filepath.Join(shared, "a"), owner, owner))
 		for _, path := range []string{filepath.Join(shared, "folder", "b"), filepath.Join(shared, "a")} {
 			_, err := write(path, "new", Options{Named: true}, nameless)
 			if follows && err != nil || !follows && (err == nil || !strings.Contains(err.Error(), "a symbolic link of user 65534 is in the way")) {

@@ -10,14 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/cudatrace/cudatrace/record/must"
+)
 
 // write makes a file with a text, and returns where it stands.
 func write(path, text string, o Options, how kind) (Done, error) {
@@ -62,8 +57,7 @@ func (t *Target) begin(how kind) (*File, error) {
 // listing is the content of a folder: "name=text", or "name->target" for a link.
 func listing(t *testing.T, dir string) string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	must(t, err)
+	entries := must.Get(os.ReadDir(dir))(t)
 	var all []string
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
@@ -111,7 +105,7 @@ func TestNames(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				if c.before != nil {
-					must(t, c.before(dir))
+					must.Do(t, c.before(dir))
 				}
 				done, err := write(filepath.Join(dir, "a.pftrace"), "new", c.opts, how)
 				if err != nil {
@@ -160,16 +154,12 @@ func TestMeanwhile(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "a.cudatrace")
 			if before {
-				must(t, file("a.cudatrace")(dir))
+				must.Do(t, file("a.cudatrace")(dir))
 			}
-			target, err := At(path, Options{Named: true})
-			must(t, err)
-			f, err := target.begin(how)
-			must(t, err)
-			_, err = f.WriteString("new")
-			must(t, err)
-			_, err = write(path, "other", Options{Named: true}, partial)
-			must(t, err)
+			target := must.Get(At(path, Options{Named: true}))(t)
+			f := must.Get(target.begin(how))(t)
+			must.Get(f.WriteString("new"))(t)
+			must.Get(write(path, "other", Options{Named: true}, partial))(t)
 			if !target.IsTaken(1) || target.IsTaken(2) {
 				t.Error("what is taken is not seen")
 			}
@@ -187,12 +177,10 @@ func TestRemovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, how := range kinds {
 		dir := t.TempDir()
-		must(t, file("a")(dir))
-		target, err := At(filepath.Join(dir, "a"), Options{Named: true})
-		must(t, err)
-		f, err := target.begin(how)
-		must(t, err)
-		must(t, os.Remove(filepath.Join(dir, "a")))
+		must.Do(t, file("a")(dir))
+		target := must.Get(At(filepath.Join(dir, "a"), Options{Named: true}))(t)
+		f := must.Get(target.begin(how))(t)
+		must.Do(t, os.Remove(filepath.Join(dir, "a")))
 		if done, err := f.Commit(); err != nil || done.Replaced || listing(t, dir) != "a=" {
 			t.Errorf("%s: %s, %+v, %v", how, listing(t, dir), done, err)
 		}
@@ -207,7 +195,7 @@ func TestSameNameAtOnce(t *testing.T) {
 	const many = 40
 	for _, named := range []bool{false, true} {
 		dir := t.TempDir()
-		must(t, file("a.cudatrace")(dir))
+		must.Do(t, file("a.cudatrace")(dir))
 		var all sync.WaitGroup
 		var mu sync.Mutex
 		texts := map[string]string{}
@@ -262,10 +250,8 @@ func TestAbandon(t *testing.T) {
 	t.Parallel()
 	for _, how := range kinds {
 		dir := t.TempDir()
-		target, err := At(filepath.Join(dir, "a"), Options{})
-		must(t, err)
-		f, err := target.begin(how)
-		must(t, err)
+		target := must.Get(At(filepath.Join(dir, "a"), Options{}))(t)
+		f := must.Get(target.begin(how))(t)
 		if abandoned, err := target.Abandon(); err != nil || !abandoned {
 			t.Errorf("abandoned %t, %v", abandoned, err)
 		}
@@ -275,13 +261,10 @@ func TestAbandon(t *testing.T) {
 		target.Close()
 	}
 	dir := t.TempDir()
-	target, err := At(filepath.Join(dir, "a"), Options{})
-	must(t, err)
+	target := must.Get(At(filepath.Join(dir, "a"), Options{}))(t)
 	defer target.Close()
-	f, err := target.Create()
-	must(t, err)
-	_, err = f.Commit()
-	must(t, err)
+	f := must.Get(target.Create())(t)
+	must.Get(f.Commit())(t)
 	if abandoned, err := target.Abandon(); err != nil || abandoned || listing(t, dir) != "a=" {
 		t.Errorf("a file that was whole is gone")
 	}
@@ -291,11 +274,9 @@ func TestAbandon(t *testing.T) {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	target, err := At(filepath.Join(dir, "a"), Options{})
-	must(t, err)
+	target := must.Get(At(filepath.Join(dir, "a"), Options{}))(t)
 	defer target.Close()
-	f, err := target.Create()
-	must(t, err)
+	f := must.Get(target.Create())(t)
 	defer f.Close()
 	if f.name != "" {
 		t.Skip("the file system has no files without a name")
@@ -309,20 +290,18 @@ func TestKilled(t *testing.T) {
 func TestStdout(t *testing.T) {
 	t.Parallel()
 	read, write, err := os.Pipe()
-	must(t, err)
+	must.Do(t, err)
 	defer read.Close()
 	defer write.Close()
 	path := fmt.Sprintf("/proc/self/fd/%d", write.Fd())
-	target, err := At(path, Options{Named: true, Special: true})
-	must(t, err)
+	target := must.Get(At(path, Options{Named: true, Special: true}))(t)
 	defer target.Close()
 	if !target.IsSpecial() {
 		t.Fatal("a pipe is not special")
 	}
-	f, err := target.OpenSpecial()
-	must(t, err)
+	f := must.Get(target.OpenSpecial())(t)
 	_, err = f.WriteString("piped")
-	must(t, errors.Join(err, f.Close()))
+	must.Do(t, errors.Join(err, f.Close()))
 	text := make([]byte, 10)
 	if n, err := read.Read(text); err != nil || string(text[:n]) != "piped" {
 		t.Errorf("%q, %v", text[:n], err)
@@ -347,26 +326,21 @@ func TestNumbered(t *testing.T) {
 func TestMove(t *testing.T) {
 	for _, how := range kinds {
 		dir := t.TempDir()
-		from, err := At(dir+"/from", Options{Named: true})
-		must(t, err)
-		f, err := from.begin(how)
-		must(t, err)
-		elsewhere, err := At(t.TempDir()+"/to", Options{Named: true})
-		must(t, err)
+		from := must.Get(At(dir+"/from", Options{Named: true}))(t)
+		f := must.Get(from.begin(how))(t)
+		elsewhere := must.Get(At(t.TempDir()+"/to", Options{Named: true}))(t)
 		if err := f.Move(elsewhere); err == nil || !strings.Contains(err.Error(), "another folder") {
 			t.Errorf("%s: %v", how, err)
 		}
-		must(t, os.WriteFile(dir+"/to", nil, 0o600))
-		to, err := At(dir+"/to", Options{Named: true})
-		must(t, err)
-		must(t, f.Move(to))
+		must.Do(t, os.WriteFile(dir+"/to", nil, 0o600))
+		to := must.Get(At(dir+"/to", Options{Named: true}))(t)
+		must.Do(t, f.Move(to))
 		from.Close()
-		done, err := f.Commit()
-		must(t, err)
+		done := must.Get(f.Commit())(t)
 		if want := (Done{Path: dir + "/to", Replaced: true}); done != want {
 			t.Errorf("%s: %+v, want %+v", how, done, want)
 		}
-		must(t, f.Close())
+		must.Do(t, f.Close())
 		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 || names[0].Name() != "to" {
 			t.Errorf("%s: %v, %v", how, names, err)
 		}

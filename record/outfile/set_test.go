@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // inFolder has several files in the folder x for the name x.json.
@@ -112,7 +113,7 @@ func TestSet(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				if c.before != nil {
-					must(t, c.before(dir))
+					must.Do(t, c.before(dir))
 				}
 				before := deepListing(t, dir)
 				done, err := writeSet(dir+"/"+c.path, c.opts, how, c.names...)
@@ -149,19 +150,18 @@ func TestSetMeanwhile(t *testing.T) {
 		for _, how := range kinds {
 			dir := t.TempDir()
 			if c.before != nil {
-				must(t, c.before(dir))
+				must.Do(t, c.before(dir))
 			}
 			target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
-			must(t, err)
+			must.Do(t, err)
 			if how == simple {
 				target.rename = func(int, string, int, string, uint) error { return unix.EINVAL }
 			}
 			set := NewSet(target)
 			for _, name := range []string{"a.t.json", "b.t.json"} {
-				_, err := set.Create(name)
-				must(t, err)
+				must.Get(set.Create(name))(t)
 			}
-			must(t, c.meanwhile(dir))
+			must.Do(t, c.meanwhile(dir))
 			_, err = set.Commit()
 			if err != nil {
 				if !strings.Contains(err.Error(), c.after) || deepListing(t, dir) != "x/[notes=old]" {
@@ -170,7 +170,7 @@ func TestSetMeanwhile(t *testing.T) {
 			} else if got := deepListing(t, dir); got != c.after {
 				t.Errorf("%s, %s: the folder has %s", name, how, got)
 			}
-			must(t, set.Discard())
+			must.Do(t, set.Discard())
 			target.Close()
 		}
 	}
@@ -180,13 +180,11 @@ func TestSetMeanwhile(t *testing.T) {
 func TestSetAbandon(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
-	must(t, err)
+	target := must.Get(At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true})))(t)
 	defer target.Close()
 	set := NewSet(target)
 	for _, name := range []string{"a", "b"} {
-		_, err := set.Create(name)
-		must(t, err)
+		must.Get(set.Create(name))(t)
 	}
 	giveNames(set)
 	if abandoned, err := target.Abandon(); !abandoned || err != nil || listing(t, dir) != "" {
@@ -198,7 +196,7 @@ func TestSetAbandon(t *testing.T) {
 	if _, err := set.Commit(); err == nil || listing(t, dir) != "" {
 		t.Errorf("the folder has %s, %v", listing(t, dir), err)
 	}
-	must(t, set.Discard())
+	must.Do(t, set.Discard())
 }
 
 // plantFolder puts links to the victim's folder, and folders of the attacker, in the place of
@@ -225,9 +223,7 @@ func TestAttackOnFolder(t *testing.T) {
 	if attacktest.Attacks(plantFolder) {
 		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can be led astray")
-	}
+	must.BeRoot(t)
 	for _, c := range []scene{
 		{"sudo by the attacker, shared folder", attacker, 0o777 | os.ModeSticky, 0, 0},
 		{"sudo by the attacker, own folder", attacker, 0o755, attacker, 0},
@@ -238,10 +234,10 @@ func TestAttackOnFolder(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir, victim := c.folders(t)
-			must(t, os.Mkdir(victim, 0o755))
-			must(t, file("a.t.json")(victim))
-			must(t, os.Chown(filepath.Join(victim, "a.t.json"), c.victim, c.victim))
-			must(t, os.Chown(victim, c.victim, c.victim))
+			must.Do(t, os.Mkdir(victim, 0o755))
+			must.Do(t, file("a.t.json")(victim))
+			must.Do(t, os.Chown(filepath.Join(victim, "a.t.json"), c.victim, c.victim))
+			must.Do(t, os.Chown(victim, c.victim, c.victim))
 			attack(t, dir, victim, func(o Options, how kind) error {
 				_, err := writeSet(filepath.Join(dir, "x.json"), o, how, "a.t.json", "b.t.json")
 				return err
@@ -255,9 +251,7 @@ func TestAttackOnFolder(t *testing.T) {
 
 // TestSudoFolder makes folders under sudo: they and their files belong to the user. A folder of somebody else is not replaced.
 func TestSudoFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can take the rights of another user")
-	}
+	must.BeRoot(t)
 	underSudo(t, otherUser)
 	for _, c := range []struct {
 		name  string
@@ -271,16 +265,16 @@ func TestSudoFolder(t *testing.T) {
 			dir := folderOf(t, c.owner, c.owner, c.mode)
 			for _, how := range kinds {
 				done, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, how, "a.t.json", "b.t.json")
-				must(t, err)
+				must.Do(t, err)
 				for _, path := range []string{done.Path, filepath.Join(done.Path, "a.t.json"), filepath.Join(done.Path, "b.t.json")} {
 					var s unix.Stat_t
-					must(t, unix.Lstat(path, &s))
+					must.Do(t, unix.Lstat(path, &s))
 					if s.Uid != otherUser || s.Gid != otherUser {
 						t.Errorf("%s: %s belongs to %d:%d", how, path, s.Uid, s.Gid)
 					}
 				}
 			}
-			must(t, os.Chown(filepath.Join(dir, "x"), attacker, attacker))
+			must.Do(t, os.Chown(filepath.Join(dir, "x"), attacker, attacker))
 			_, err := writeSet(filepath.Join(dir, "x.json"), Options{Named: true}, nameless, "c.t.json", "d.t.json")
 			if err == nil || !strings.Contains(err.Error(), "x belongs to user 65534") {
 				t.Errorf("the error is %v", err)
@@ -293,30 +287,27 @@ func TestSudoFolder(t *testing.T) {
 func TestSwappedFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	must(t, both(both(folder("full"), file("full/a.t.json")), both(folder("x"), both(file("x/old.t.json"), link("link", "x"))))(dir))
-	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
-	must(t, err)
+	must.Do(t, both(both(folder("full"), file("full/a.t.json")), both(folder("x"), both(file("x/old.t.json"), link("link", "x"))))(dir))
+	target := must.Get(At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true})))(t)
 	defer target.Close()
 	if f, err := openIn(target.place.dir, "link"); err == nil {
 		t.Errorf("a link to %s was followed", f.Name())
 	}
 	set := NewSet(target)
 	for _, name := range []string{"a.t.json", "b.t.json"} {
-		_, err := set.Create(name)
-		must(t, err)
+		must.Get(set.Create(name))(t)
 	}
 	swapped := false
 	target.rename = func(from int, a string, to int, b string, flags uint) error {
 		if flags == unix.RENAME_EXCHANGE && !swapped {
 			swapped = true
-			must(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "y")))
-			must(t, both(folder("x"), file("x/new.t.json"))(dir))
+			must.Do(t, os.Rename(filepath.Join(dir, "x"), filepath.Join(dir, "y")))
+			must.Do(t, both(folder("x"), file("x/new.t.json"))(dir))
 		}
 		return unix.Renameat2(from, a, to, b, flags)
 	}
-	done, err := set.Commit()
-	must(t, err)
-	must(t, set.Close())
+	done := must.Get(set.Commit())(t)
+	must.Do(t, set.Close())
 	if got := deepListing(t, dir); got != "full/[a.t.json=old] link->x x/[new.t.json=old] x-2/[a.t.json= b.t.json=] y/[old.t.json=old]" || !done.Taken {
 		t.Errorf("the folder has %s, %+v", got, done)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 const manifest = "_files.txt"
@@ -43,7 +45,7 @@ func writeTree(path string, named bool, how kind, names ...string) (Done, error)
 func treeOf(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
-	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			path, err = filepath.Rel(dir, path)
 			all = append(all, path)
@@ -59,18 +61,15 @@ func TestTree(t *testing.T) {
 	for _, how := range kinds {
 		dir := t.TempDir()
 		out := filepath.Join(dir, "out")
-		done, err := writeTree(out, true, how, "a/x=1/f.p", "b/x=1/f.p")
-		must(t, err)
+		done := must.Get(writeTree(out, true, how, "a/x=1/f.p", "b/x=1/f.p"))(t)
 		if done.Path != out || done.Files != 3 || done.Replaced {
 			t.Errorf("%s: %+v", how, done)
 		}
-		done, err = writeTree(out+"/", true, how, "a/x=2/f.p", "c.p")
-		must(t, err)
+		done = must.Get(writeTree(out+"/", true, how, "a/x=2/f.p", "c.p"))(t)
 		if got := treeOf(t, dir); got != "out/_files.txt out/a/x=2/f.p out/c.p" || !done.Replaced {
 			t.Errorf("%s: %s %+v", how, got, done)
 		}
-		text, err := os.ReadFile(filepath.Join(out, manifest))
-		must(t, err)
+		text := must.Get(os.ReadFile(filepath.Join(out, manifest)))(t)
 		if string(text) != "a/x=2/f.p\nc.p\n" {
 			t.Errorf("%s: the manifest is %q", how, text)
 		}
@@ -95,8 +94,8 @@ func TestTreeOfOthers(t *testing.T) {
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		_, err := writeTree(out, true, nameless, "a/x=1/f.p")
-		must(t, err)
-		must(t, c.change(out))
+		must.Do(t, err)
+		must.Do(t, c.change(out))
 		before := treeOf(t, out)
 		_, err = writeTree(out, true, nameless, "b/f.p")
 		if err == nil || !strings.Contains(err.Error(), "holds "+c.strange) || !strings.Contains(err.Error(), "not of an earlier conversion alone") {
@@ -112,8 +111,7 @@ func TestTreeOfOthers(t *testing.T) {
 func TestTreeTaken(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run.parquet")
 	for n := 1; n <= 2; n++ {
-		done, err := writeTree(out, false, nameless, fmt.Sprintf("a/%d.p", n))
-		must(t, err)
+		done := must.Get(writeTree(out, false, nameless, fmt.Sprintf("a/%d.p", n)))(t)
 		if done.Taken != (n == 2) {
 			t.Errorf("%+v", done)
 		}
@@ -126,7 +124,7 @@ func TestTreeTaken(t *testing.T) {
 // TestTreeInTheWay fails where a file has the folder's name.
 func TestTreeInTheWay(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	must(t, os.WriteFile(out, []byte("mine"), 0o600))
+	must.Do(t, os.WriteFile(out, []byte("mine"), 0o600))
 	if _, err := writeTree(out, true, nameless, "a/f.p"); err == nil || !strings.Contains(err.Error(), "it is not a folder") {
 		t.Error(err)
 	}
@@ -151,12 +149,11 @@ func TestTreeFails(t *testing.T) {
 // TestTreeManifest reads no paths out of a manifest that are too deep for a tree.
 func TestTreeManifest(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, manifest), []byte("a/b.p\n"+strings.Repeat("x/", 10_000)+"y\n\n../up\n/root\n"), 0o600))
-	f, err := os.Open(dir)
-	must(t, err)
+	must.Do(t, os.WriteFile(filepath.Join(dir, manifest), []byte("a/b.p\n"+strings.Repeat("x/", 10_000)+"y\n\n../up\n/root\n"), 0o600))
+	f := must.Get(os.Open(dir))(t)
 	defer f.Close()
 	listed, err := readManifest(f, manifest)
-	if must(t, err); len(listed) > 8 || !listed["a"] || !listed["a/b.p"] {
+	if must.Do(t, err); len(listed) > 8 || !listed["a"] || !listed["a/b.p"] {
 		t.Errorf("%d are listed", len(listed))
 	}
 }

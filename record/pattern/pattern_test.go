@@ -1,6 +1,10 @@
 package pattern
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
+)
 
 // A pattern selects ranges with and without their numbers, and by their domains.
 func TestRanges(t *testing.T) {
@@ -42,10 +46,7 @@ func TestRanges(t *testing.T) {
 		{"a@b@", "a@b", "", true},
 		{"a@b", "a@b", "", false},
 	} {
-		r, err := ParseRanges(c.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(ParseRanges(c.pattern))(t)
 		if got := r.Match(c.name, c.domain); got != c.want {
 			t.Errorf("%q selects %q of domain %q: %t", c.pattern, c.name, c.domain, got)
 		}

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // DefaultSignals gives the programs that a test starts the default action of SIGHUP and SIGINT, also
@@ -29,11 +31,7 @@ func Start(t testing.TB, cmd *exec.Cmd) (input io.WriteCloser, output io.ReadClo
 	t.Helper()
 	input, inputErr := cmd.StdinPipe()
 	output, outputErr := cmd.StdoutPipe()
-	if err := errors.Join(inputErr, outputErr); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(inputErr, outputErr))
+	must.Do(t, cmd.Start())
 	return input, output
 }

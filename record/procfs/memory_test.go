@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestMemoryNobodyFillsIn reads memory of which one page is there and the next one would have the reader wait for a
@@ -19,10 +21,7 @@ func TestMemoryNobodyFillsIn(t *testing.T) {
 		handshake              = 0xc018aa3f
 	)
 	size := int(pageSize)
-	memory, err := unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := must.Get(unix.Mmap(-1, 0, 2*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS))(t)
 	defer func() { _ = unix.Munmap(memory) }()
 	handler, _, errno := unix.Syscall(unix.SYS_USERFAULTFD, unix.O_CLOEXEC, 0, 0)
 	if errno != 0 {
@@ -71,10 +70,7 @@ func TestStatNobodyAnswers(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	fd, err := unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Open(folder, unix.O_PATH|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(fd)
 	s, err := FileOf(filepath.Join("/proc/self/fd", fmt.Sprint(fd)))
 	if err != nil || s.Mode&unix.S_IFMT != unix.S_IFDIR {

@@ -14,9 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -33,9 +34,7 @@ cut short
 
 func TestParseMappings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "maps")
-	if err := os.WriteFile(path, []byte(exampleMaps), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(exampleMaps), 0o600))
 	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", 0, "/usr/bin/app", false}
 	code := []Mapping{
 		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", 0x1000, "/usr/bin/app", false},
@@ -62,9 +61,7 @@ func TestParseMappings(t *testing.T) {
 			}
 			got = append(got, m)
 		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.name, diff)
-		}
+		goldentest.Same(t, c.want, got, "%s", c.name)
 	}
 }
 
@@ -84,10 +81,7 @@ func FuzzParseMapping(f *testing.F) {
 // The files that are mapped as code are mapped files, each is listed once, and this
 // program is among them.
 func TestFilesOfThisProcess(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	files, err := Files(os.Getpid())
 	if err != nil || !slices.Contains(files, self) {
 		t.Errorf("mapped files %q, %v", files, err)
@@ -120,23 +114,15 @@ func TestCodeAt(t *testing.T) {
 }
 
 func TestMapsFile(t *testing.T) {
-	fd, err := unix.MemfdCreate("maps-file", unix.MFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.MemfdCreate("maps-file", unix.MFD_CLOEXEC))(t)
 	defer unix.Close(fd)
 	var s unix.Stat_t
-	if err := errors.Join(unix.Ftruncate(fd, 4096), unix.Fstat(fd, &s)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(unix.Ftruncate(fd, 4096), unix.Fstat(fd, &s)))
 	maps := func(inode uint64) bool { return MapsFile(os.Getpid(), "/memfd:maps-file", inode) }
 	if maps(s.Ino) {
 		t.Error("it is not mapped yet")
 	}
-	page, err := unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(unix.Mmap(fd, 0, 4096, unix.PROT_READ, unix.MAP_SHARED))(t)
 	defer unix.Munmap(page)
 	if !maps(s.Ino) || maps(s.Ino+1) {
 		t.Error("it is mapped, and no other")
@@ -146,18 +132,11 @@ func TestMapsFile(t *testing.T) {
 // Where map_files can't be used, the file of that name is taken if it is the same.
 func TestOpenByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if err := os.WriteFile(path, []byte("here"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("here"), 0o644))
 	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Stat(path, &st))
 	m := Mapping{File: FileID{"00:00", st.Ino}, Span: "1-2", Path: path}
-	f, err := m.Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(m.Open(os.Getpid()))(t)
 	f.Close()
 	m.File.Inode++
 	var where unix.Statfs_t
@@ -214,10 +193,7 @@ func TestDescribe(t *testing.T) {
 
 func TestSurroundings(t *testing.T) {
 	own := os.Getpid()
-	cwd, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cwd := must.Get(os.Getwd())(t)
 	if p := Describe(own); p.Folder != cwd || !WorksIn(own, cwd) || WorksIn(own, "/") || WorksIn(own, "/no/such") {
 		t.Errorf("%+v works in %s", p, cwd)
 	}
@@ -226,9 +202,7 @@ func TestSurroundings(t *testing.T) {
 	in, out := pipetest.Start(t, cmd)
 	defer func() { _ = cmd.Wait() }()
 	defer func() { _ = cmd.Process.Kill() }()
-	if _, err := in.Write([]byte("\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(in.Write([]byte("\n")))(t)
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it runs the new program
 		t.Fatal(err)
 	}
@@ -263,18 +237,11 @@ func TestErrors(t *testing.T) {
 func TestChildren(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & echo; wait")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	defer cmd.Wait()
 	defer syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(out.Read(make([]byte, 1)))(t)
 	if all := Children(os.Getpid()); !slices.Contains(all, cmd.Process.Pid) || len(Children(cmd.Process.Pid)) != 1 {
 		t.Errorf("the children of %d are %v, those of its child %v", os.Getpid(), all, Children(cmd.Process.Pid))
 	}
@@ -326,9 +293,7 @@ func TestStatOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	var child int
-	if _, err := fmt.Fscan(out, &child); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscan(out, &child))(t)
 	own, ok1 := StatOf(cmd.Process.Pid)
 	its, ok2 := StatOf(child)
 	if !ok1 || !ok2 || !its.Forked || its.Parent != cmd.Process.Pid || own.Forked || own.Parent != os.Getpid() || its.Ended || its.Start < own.Start {

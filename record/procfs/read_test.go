@@ -12,15 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A file is read up to the bound, and said to be longer.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte("one\ntwo\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("one\ntwo\n"), 0o600))
 	for bound, want := range map[int]string{7: "one\ntwo", 8: "one\ntwo\n", 9: "one\ntwo\n", 0: ""} {
 		text, err := Read(path, bound)
 		if string(text) != want || errors.Is(err, ErrCut) != (bound < 8) || !errors.Is(err, ErrCut) && err != nil {
@@ -73,9 +72,7 @@ func TestLongArguments(t *testing.T) {
 		"a\x00http://user:secret" + strings.Repeat("x", maxArguments): "a\x00" + cutArguments,
 		strings.Repeat("x", maxArguments+1):                           cutArguments,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, "cmdline"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, "cmdline"), []byte(text), 0o600))
 		if got := arguments(dir); got != want {
 			t.Errorf("%.30q: %.100q", text, got)
 		}
@@ -101,18 +98,10 @@ func TestStarted(t *testing.T) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, make([]byte, 4096), 0o600))
+	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
-	page, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE))(t)
 	defer unix.Munmap(page)
 	code, err := CodeFiles(os.Getpid())
 	at := slices.IndexFunc(code, func(m Mapping) bool { return m.Path == path })
@@ -132,12 +121,7 @@ func TestLease(t *testing.T) {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK); err != nil {
-		t.Fatal(err)
-	}
-	got, err := code[at].Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK))(t)
+	got := must.Get(code[at].Open(os.Getpid()))(t)
 	got.Close()
 }

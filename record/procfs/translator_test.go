@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestTranslator runs programs with the names of those that translate code, and others.
@@ -13,25 +15,16 @@ func TestTranslator(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	content, err := os.ReadFile(sleep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := must.Get(os.ReadFile(sleep))(t)
 	dir := t.TempDir()
 	for name, want := range map[string]string{
 		"libexec/valgrind/memcheck-amd64-linux": "valgrind", "valgrind/sleep": "", "bin/qemu-x86_64-static": "qemu", "bin/qemu-run": "", "pin/pinbin": "Pin", "sleep": "",
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, content, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must.Do(t, os.WriteFile(path, content, 0o777))
 		cmd := exec.Command(path, "100")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
 		if got := Translator(cmd.Process.Pid); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -104,10 +106,7 @@ type records map[tracelog.Kind][]string
 // read reads the records of a log that a filter selects.
 func read(t *testing.T, path string, f tracelog.Filter) records {
 	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.Open(path))(t)
 	defer r.Close()
 	all := records{}
 	for r.Next() {
@@ -447,7 +446,5 @@ func TestMemoryOrder(t *testing.T) {
 	for _, x := range []*tracelog.Memory{memoryRecord(s.Held.From, 5, 32, 1), memoryRecord(s.Held.From, 1<<40, 4096, 1)} {
 		want = with(want, x, true)
 	}
-	if diff := cmp.Diff(want, got[tracelog.KindMemory]); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	goldentest.Same(t, want, got[tracelog.KindMemory], "result")
 }

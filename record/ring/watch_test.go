@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -174,15 +175,12 @@ func TestPace(t *testing.T) {
 // TestNoFile begins no segment where none can be made: the recording goes on in the old one.
 func TestNoFile(t *testing.T) {
 	fails := false
-	r, err := New(Options{Last: time.Second, Disk: 1 << 30, Create: func() (*os.File, error) {
+	r := must.Get(New(Options{Last: time.Second, Disk: 1 << 30, Create: func() (*os.File, error) {
 		if fails {
 			return nil, os.ErrPermission
 		}
 		return os.CreateTemp(t.TempDir(), "")
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	fails = true
 	r.mu.Lock()
 	r.segments[0].from -= second

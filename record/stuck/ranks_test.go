@@ -3,7 +3,8 @@ package stuck
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // rankReport is a report of a rank whose main thread is at a line, after some collectives; it was taken at a time in s.
@@ -60,18 +61,9 @@ func TestJoin(t *testing.T) {
 			notes:   []string{"rank 0 has several reports: the newest one counts", "rank 0 has several reports: the newest one counts"},
 		},
 	} {
-		p, err := Join(c.reports)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.want, p.Verdict); diff != "" {
-			t.Errorf("%s: verdict (-want +got):\n%s", name, diff)
-		}
-		if diff := cmp.Diff(c.missing, p.Missing); diff != "" {
-			t.Errorf("%s: missing (-want +got):\n%s", name, diff)
-		}
-		if diff := cmp.Diff(c.notes, p.Notes); diff != "" {
-			t.Errorf("%s: notes (-want +got):\n%s", name, diff)
-		}
+		p := must.Get(Join(c.reports))(t)
+		goldentest.Same(t, c.want, p.Verdict, "%s: verdict", name)
+		goldentest.Same(t, c.missing, p.Missing, "%s: missing", name)
+		goldentest.Same(t, c.notes, p.Notes, "%s: notes", name)
 	}
 }

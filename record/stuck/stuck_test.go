@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
@@ -33,16 +34,9 @@ func start(t *testing.T, command string, args ...string) int {
 	cmd := exec.Command(command, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	cmd.Stderr = os.Stderr
-	if _, err := cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it and its children may have ended
 		_ = cmd.Wait()                                      // by that signal
@@ -56,10 +50,7 @@ func start(t *testing.T, command string, args ...string) int {
 // verdictOf looks at a process.
 func verdictOf(t *testing.T, pid int) Verdict {
 	t.Helper()
-	r, err := Look([]int{pid}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Look([]int{pid}, nil))(t)
 	return r.Processes[0].Verdict
 }
 
@@ -152,10 +143,7 @@ func TestHostile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pid := start(t, newestPython(t), "testdata/programs.py", name)
-			r, err := Look([]int{pid}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(Look([]int{pid}, nil))(t)
 			p := r.Processes[0]
 			if p.Verdict.Outcome == Stuck || p.Verdict.Outcome == Unknown {
 				t.Errorf("%s: %s", p.Verdict.Outcome, p.Verdict.Text)
@@ -172,10 +160,7 @@ func TestCrowd(t *testing.T) {
 	t.Parallel()
 	const threads = 1100
 	pid := start(t, newestPython(t), "testdata/programs.py", "crowd", fmt.Sprint(threads))
-	r, err := Look([]int{pid}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Look([]int{pid}, nil))(t)
 	p := r.Processes[0]
 	if n := len(p.Threads) + p.LeftOut; n != threads+1 || p.Verdict.Outcome != Stuck {
 		t.Errorf("%d threads, %s: %s", n, p.Verdict.Outcome, p.Verdict.Text)
@@ -189,9 +174,7 @@ func TestRefused(t *testing.T) {
 		t.Error(err)
 	}
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	for s, ok := procfs.StatOf(cmd.Process.Pid); ok && !s.Ended; s, ok = procfs.StatOf(cmd.Process.Pid) {
 		time.Sleep(time.Millisecond)
 	}

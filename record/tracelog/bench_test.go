@@ -6,6 +6,10 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
+	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // A workload makes launches that look like those of a training loop: each is a call
@@ -89,18 +93,13 @@ func (w *workload) write(log *Writer) {
 // launches returns the log of n launches.
 func launches(tb testing.TB, n int) []byte {
 	var out bytes.Buffer
-	log, err := NewWriter(&out, Options{})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	log := must.Get(NewWriter(&out, Options{}))(tb)
 	log.Add(&Function{ID: 3, Name: "cuLaunchKernel", Library: "driver", Args: "f:handle gridDimX:u32 gridDimY:u32 gridDimZ:u32 blockDimX:u32 blockDimY:u32 blockDimZ:u32 sharedMemBytes:u32 hStream:handle kernelParams:ptr extra:ptr"})
 	w := newWorkload()
 	for range n {
 		w.write(log)
 	}
-	if err := log.Close(End{Complete: 1}); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, log.Close(End{Complete: 1}))
 	return out.Bytes()
 }
 
@@ -144,10 +143,7 @@ func BenchmarkWrite(b *testing.B) {
 		w.step()
 		calls[i], apis[i], kernels[i] = w.call, w.api, w.kernel
 	}
-	log, err := NewWriter(io.Discard, Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	log := must.Get(NewWriter(io.Discard, Options{}))(b)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -157,9 +153,7 @@ func BenchmarkWrite(b *testing.B) {
 		kernels[k].AddTo(log)
 		n++
 	}
-	if err := log.Flush(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, log.Flush())
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(3*n), "ns/record")
 }
 
@@ -186,9 +180,7 @@ func BenchmarkRead(b *testing.B) {
 				}
 			}
 		}
-		if err := r.Err(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, r.Err())
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*3*n), "ns/record")
 	b.ReportMetric(float64(len(log))/n, "B/launch")
@@ -216,4 +208,94 @@ func BenchmarkDecode(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*3*n)/b.Elapsed().Seconds()/1e6, "Mrows/s")
+}
+
+// workRows are the rows of one open block of each kind of record of a launch.
+func workRows(n int) map[Kind]*columns.Rows {
+	sets := make(map[Kind]*columns.Rows)
+	for _, k := range []Kind{KindCall, KindAPI, KindKernel} {
+		s := columns.NewRows(len(schema.LayoutOf(k).Fields), 0)
+		sets[k] = &s
+	}
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
+	add := func(k Kind, r *columns.Row) {
+		s := sets[k]
+		for !s.Fits(r) {
+			s.Widen(r, n)
+		}
+		s.Add(r)
+	}
+	w := newWorkload()
+	var r columns.Row
+	for sets[KindCall].Len() < n {
+		if w.step(); w.call.TID != 4711 {
+			continue
+		}
+		w.call.fill(&r, &in)
+		add(KindCall, &r)
+		w.api.fill(&r, &in)
+		add(KindAPI, &r)
+		w.kernel.fill(&r, &in)
+		r[3] = 7
+		add(KindKernel, &r)
+	}
+	return sets
+}
+
+const benchRows = 8192
+
+func BenchmarkEncodeTable(b *testing.B) {
+	for k, rows := range workRows(benchRows) {
+		b.Run(k.String(), func(b *testing.B) {
+			e := newEncoder(b)
+			var table []byte
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
+			b.ReportAllocs()
+			for b.Loop() {
+				table = e.AppendTable(table[:0], schema.LayoutOf(k), rows, nil)
+			}
+			b.ReportMetric(float64(len(table))/benchRows, "B/row")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
+		})
+	}
+}
+
+func BenchmarkDecodeTable(b *testing.B) {
+	for k, rows := range workRows(benchRows) {
+		b.Run(k.String(), func(b *testing.B) {
+			e := newEncoder(b)
+			table := e.AppendTable(nil, schema.LayoutOf(k), rows, nil)
+			d := must.Get(columns.NewDecoder())(b)
+			b.SetBytes(int64(8 * benchRows * len(schema.LayoutOf(k).Fields)))
+			b.ReportAllocs()
+			for b.Loop() {
+				must.Do(b, d.EachTable(table, func(*columns.Table) error { return nil }))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchRows, "ns/row")
+		})
+	}
+}
+
+// Adding rows to open blocks, without making blocks of them.
+func BenchmarkAddRow(b *testing.B) {
+	s := columns.NewRows(len(schema.LayoutOf(KindKernel).Fields), 0)
+	in := newInterner(schema.MaxStrings, schema.MaxStringBytes)
+	w := newWorkload()
+	var r [64]columns.Row
+	for i := range r {
+		w.step()
+		w.kernel.fill(&r[i], &in)
+	}
+	b.SetBytes(int64(8 * len(schema.LayoutOf(KindKernel).Fields)))
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		for !s.Fits(&r[n%64]) {
+			s.Widen(&r[n%64], benchRows)
+		}
+		if s.Add(&r[n%64]); s.Len() == benchRows {
+			s.Clear()
+		}
+		n++
+	}
 }

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 	"github.com/klauspost/compress/zstd"
 )
@@ -29,9 +30,7 @@ func smallLog(t testing.TB) []byte {
 		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 2000 + i*i*7%1000, Dur: i, NArgs: 2, Args: [MaxArgs]uint64{i, i * i}})
 		w.Add(&Kernel{GPU: GPU{PID: 1, Start: 3000 + i}, Name: "k"})
 	}
-	if err := w.Close(End{Time: 9999, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Time: 9999, Complete: 1}))
 	return out.Bytes()
 }
 
@@ -294,10 +293,7 @@ func ended(log []byte, seq uint32, index, footer []byte) []byte {
 // withIndex is a log whose index is wrong in its fourth row.
 func withIndex(t testing.TB, log []byte, wrong func(*IndexEntry)) []byte {
 	t.Helper()
-	x, err := openBytes(t, log).Index()
-	if err != nil {
-		t.Fatal(err)
-	}
+	x := must.Get(openBytes(t, log).Index())(t)
 	wrong(&x.Blocks[3])
 	var rows indexEntries
 	for i := range x.Blocks {
@@ -318,10 +314,7 @@ func schemaWithoutTexts(t testing.TB) []byte {
 
 func newEncoder(t testing.TB) *columns.Encoder {
 	t.Helper()
-	e, err := columns.NewEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(columns.NewEncoder())(t)
 	return e
 }
 
@@ -337,10 +330,7 @@ func recordsBefore(blocks []place, at int) (n int) {
 // bombTable is a table whose column decompresses to size bytes and says claimed.
 func bombTable(t testing.TB, size, claimed int) []byte {
 	t.Helper()
-	z, err := zstd.NewWriter(nil, zstd.WithWindowSize(1<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(zstd.NewWriter(nil, zstd.WithWindowSize(1<<20)))(t)
 	frame := z.EncodeAll(make([]byte, size), nil)
 	var data []byte
 	data = appendUvarints(data, uint64(claimed), uint64(len(frame)))
@@ -381,7 +371,7 @@ func TestDamageIsDocumented(t *testing.T) {
 	for _, n := range slices.Sorted(maps.Keys(cases)) {
 		fmt.Fprintf(&b, "- %d records: %s\n", n, strings.Join(cases[n], ", "))
 	}
-	logtest.CheckSection(t, formatFile, "<!-- damage: go test ./record/tracelog -update -->\n", "<!-- end of damage -->", b.String())
+	goldentest.Section(t, formatFile, "<!-- damage: go test ./record/tracelog -update -->\n", "<!-- end of damage -->", b.String())
 }
 
 // Damage keeps a bounded list and the whole count.
@@ -390,9 +380,7 @@ func TestDamageIsBounded(t *testing.T) {
 	for range 100 {
 		w.Add(&Note{Time: 1})
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	log := out.Bytes()
 	for i, b := range blocksOf(t, log) {
 		if i%2 == 0 {
@@ -424,9 +412,7 @@ func TestOpenErrors(t *testing.T) {
 		"cut.cudatrace":   {"CUDAT", nil, " is cut off inside its header: nothing in it can be read"},
 	} {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(c.content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(c.content), 0o600))
 		_, err := Open(path)
 		if err == nil || err.Error() != path+c.says || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: error %v", name, err)
@@ -444,28 +430,18 @@ func TestOpenErrors(t *testing.T) {
 func TestCreate(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a.cudatrace")
-	w, err := Create(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path, Options{}))(t)
 	w.Add(&Note{Text: "x"})
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	if info, err := os.Stat(path); err != nil || info.Size() != w.Size() || info.Mode().Perm()&0o133 != 0 {
 		t.Errorf("file is %v, %v; the writer has %d bytes", info, err, w.Size())
 	}
-	if err := w.Close(End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Complete: 1}))
 	w.Add(&Note{Text: "late"})
 	if n := w.Dropped()[KindNote]; n != 1 {
 		t.Errorf("%d notes after Close are counted", n)
 	}
-	r, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(path))(t)
 	defer r.Close()
 	if all := readAll(t, r); len(all[KindNote]) != 1 {
 		t.Errorf("records are %v", all)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
@@ -74,14 +75,9 @@ func TestWriterRecovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			disk := &patient{takes: c.takes}
-			w, err := NewWriter(disk, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := must.Get(NewWriter(disk, Options{}))(t)
 			give(w, 1000)
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Flush())
 			disk.ill = c.ill
 			w.Add(&Function{ID: 77, Name: "late"})
 			give(w, c.rows)
@@ -96,9 +92,7 @@ func TestWriterRecovers(t *testing.T) {
 			if err := w.Flush(); err != nil || w.Err() != nil {
 				t.Errorf("with room again: %v", err)
 			}
-			if err := w.Close(End{Time: 5, Complete: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close(End{Time: 5, Complete: 1}))
 			got, r := counts(t, disk.buf.Bytes())
 			given := uint64(2000 + c.rows)
 			dropped := w.Dropped()
@@ -173,13 +167,8 @@ func TestSmallTmpfs(t *testing.T) {
 		}
 	}()
 	filler, path := filepath.Join(dir, "filler"), filepath.Join(dir, "a.cudatrace")
-	if err := os.WriteFile(filler, make([]byte, 300<<10), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Create(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filler, make([]byte, 300<<10), 0o600))
+	w := must.Get(Create(path, Options{}))(t)
 	full := false
 	for range 20 {
 		give(w, 1000)
@@ -191,17 +180,10 @@ func TestSmallTmpfs(t *testing.T) {
 	if !full || w.Err() == nil || !strings.HasSuffix(w.Err().Error(), "no space left on device (make room or choose another folder)") {
 		t.Fatalf("full %v, error %v", full, w.Err())
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filler))
 	give(w, 100)
-	if err := w.Close(End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Complete: 1}))
+	log := must.Get(os.ReadFile(path))(t)
 	got, r := counts(t, log)
 	if end, _ := r.End(); got[KindCall]%1000 != 100 || got[KindCall] != got[KindKernel] || end.Complete != 1 {
 		t.Errorf("%v are in the log, end %+v", got, end)
@@ -218,10 +200,7 @@ func TestFullToTheEnd(t *testing.T) {
 		}
 		defer unix.Unmount(dir, unix.MNT_DETACH)
 		path := filepath.Join(dir, "a.cudatrace")
-		w, err := Create(path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(Create(path, Options{}))(t)
 		given := uint64(0)
 		for more := 0; more < 30; given += 2 * 10_000 {
 			give(w, 10_000)
@@ -232,10 +211,7 @@ func TestFullToTheEnd(t *testing.T) {
 		if err := w.Close(End{Complete: 1}); err != nil {
 			t.Errorf("%s: %v", size, err)
 		}
-		log, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(os.ReadFile(path))(t)
 		got, r := counts(t, log)
 		var lost Lost
 		for again := openBytes(t, log); again.Next(); {
@@ -253,10 +229,7 @@ func TestFullToTheEnd(t *testing.T) {
 // After Flush a copy of the file has every record, whatever becomes of the writer.
 func TestFlushedIsOnDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.cudatrace")
-	w, err := Create(path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(path, Options{}))(t)
 	defer w.Close(End{})
 	want := 0
 	for round := range 20 {
@@ -265,13 +238,8 @@ func TestFlushedIsOnDisk(t *testing.T) {
 			w.Add(&Kernel{GPU: GPU{PID: 1, Stream: uint32(i % 5), Start: 1}, Name: string(rune('a' + i%26))})
 			want += 2
 		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		log, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
+		log := must.Get(os.ReadFile(path))(t)
 		r := openBytes(t, log)
 		if got := survivors(r); got != want {
 			t.Fatalf("round %d: %d records of %d are in the file", round, got, want)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
@@ -22,13 +23,8 @@ func (g *growingLog) Size() int64 { return int64(g.Len()) }
 // follow opens a log that is still being written.
 func (g *growingLog) follow(t *testing.T) *Reader {
 	t.Helper()
-	r, err := NewReader(g, g.Size(), "growing.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Follow(); err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(g, g.Size(), "growing.cudatrace"))(t)
+	must.Do(t, r.Follow())
 	return r
 }
 
@@ -43,14 +39,9 @@ func TestFollow(t *testing.T) {
 	}
 	var readers []*Reader
 	for _, workers := range []int{0, 2} {
-		r, err := Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Open(path))(t)
 		defer r.Close()
-		if err := r.Follow(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Follow())
 		r.Parallel(workers)
 		readers = append(readers, r)
 	}
@@ -105,9 +96,7 @@ func TestFollowAnywhere(t *testing.T) {
 				g.Write(log[:100+step/2])
 				r := g.follow(t)
 				r.Parallel(workers)
-				if err := r.Select(f); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.Select(f))
 				got := wanted(t, r, f, false)
 				for g.Len() < len(log) {
 					g.Write(log[g.Len():min(g.Len()+step, len(log))])
@@ -131,10 +120,7 @@ func TestFollowAnywhere(t *testing.T) {
 func TestFollowKeeps(t *testing.T) {
 	t.Parallel()
 	var g growingLog
-	w, err := NewWriter(&g, Options{RowsPerBlock: 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&g, Options{RowsPerBlock: 20}))(t)
 	r := g.follow(t)
 	work := newWorkload()
 	var kept []*Block
@@ -142,9 +128,7 @@ func TestFollowKeeps(t *testing.T) {
 		for range 50 {
 			work.write(w)
 		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 		for r.Next() {
 			kept = append(kept, r.Keep())
 		}

@@ -8,8 +8,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -37,13 +38,9 @@ func TestReaderSeeds(t *testing.T) {
 	seeds["newer_minor_version"] = newerVersion(t)
 	for name, log := range seeds {
 		path := filepath.Join("testdata", "fuzz", "FuzzReader", name)
-		if *logtest.Update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, fmt.Appendf(nil, "go test fuzz v1\n[]byte(%q)\n", log), 0o644); err != nil {
-				t.Fatal(err)
-			}
+		if *goldentest.Update {
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, fmt.Appendf(nil, "go test fuzz v1\n[]byte(%q)\n", log), 0o644))
 		}
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("seed %s: %v", name, err)

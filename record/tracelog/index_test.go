@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 	"github.com/google/go-cmp/cmp"
@@ -21,10 +22,7 @@ func appendUvarints(dst []byte, vals ...uint64) []byte {
 func TestIndex(t *testing.T) {
 	log := launches(t, 30_000)
 	r := openBytes(t, log)
-	index, err := r.Index()
-	if err != nil {
-		t.Fatal(err)
-	}
+	index := must.Get(r.Index())(t)
 	at := make(map[int64]IndexEntry)
 	for _, e := range index.Blocks {
 		at[e.Offset] = e
@@ -72,9 +70,7 @@ func TestSpan(t *testing.T) {
 	for _, times := range [][2]uint64{{0, 999}, {500, 10}, {100, huge}, {300, 0}} {
 		w.Add(&Call{PID: 1, Enter: times[0], Dur: times[1]})
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	r := openBytes(t, out.Bytes())
 	r.Next()
 	if from, to := r.Block().Time(); from != 300 || to != 510 {

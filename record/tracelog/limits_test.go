@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -90,14 +91,9 @@ func TestWriterKeepsLimits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, out := newTestWriter(t, Options{RowsPerBlock: c.rows})
 			c.fill(w)
-			if err := w.Close(End{Time: 7, Complete: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close(End{Time: 7, Complete: 1}))
 			log := out.Bytes()
-			index, err := openBytes(t, log).Index()
-			if err != nil {
-				t.Fatal(err)
-			}
+			index := must.Get(openBytes(t, log).Index())(t)
 			want := 0
 			for kind, n := range index.Totals {
 				if kind != KindString {
@@ -125,18 +121,14 @@ func checkReaders(t *testing.T, log []byte, want int) End {
 	all.Remember()
 	check("all", all, want)
 	again := openBytes(t, log)
-	if err := again.Reread(all.Contents(), Filter{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, again.Reread(all.Contents(), Filter{}))
 	check("again", again, want)
 	ahead := openBytes(t, log)
 	ahead.Parallel(2)
 	check("ahead", ahead, want)
 	ahead.Close()
 	some := openBytes(t, log)
-	if err := some.Select(Filter{Kinds: []Kind{KindEnd}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, some.Select(Filter{Kinds: []Kind{KindEnd}}))
 	check("some", some, 1)
 	checkFollowed(t, log, want)
 
@@ -162,28 +154,16 @@ func checkReaders(t *testing.T, log []byte, want int) End {
 func checkFollowed(t *testing.T, log []byte, want int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
-	if _, err := f.Write(log[:blockfile.FileHeaderSize]); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.Write(log[:blockfile.FileHeaderSize]))(t)
+	r := must.Get(Open(path))(t)
 	t.Cleanup(func() { r.Close() })
-	if err := r.Follow(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Follow())
 	const steps = 100
 	rest, n := log[blockfile.FileHeaderSize:], 0
 	for piece := range slices.Chunk(rest, len(rest)/steps+1) {
-		if _, err := f.Write(piece); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(f.Write(piece))(t)
 		if n += survivors(r); r.Err() != nil {
 			t.Fatalf("as it grows: %v", r.Err())
 		}
@@ -204,14 +184,10 @@ func TestRepairKeepsLimits(t *testing.T) {
 	for i := range 200 {
 		w.Add(&Note{Text: fmt.Sprint(i, string(random))})
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	first := out.Len()
 	atLimits[0].fill(w)
-	if err := w.Close(End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Complete: 1}))
 	log := bytes.Clone(out.Bytes())
 	for i := 4096; i < first-4096; i += 4096 {
 		log[i] ^= 1

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -98,9 +99,7 @@ func TestReaderStreams(t *testing.T) {
 			before := liveHeap()
 			r := openBytes(t, log)
 			if part {
-				if err := r.Select(Filter{Kinds: []Kind{KindKernel}}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.Select(Filter{Kinds: []Kind{KindKernel}}))
 			}
 			for r.Next() {
 			}
@@ -132,10 +131,7 @@ func TestFaultsAreBounded(t *testing.T) {
 // The writer holds no more than its options say, whatever it is given.
 func TestWriterMemory(t *testing.T) {
 	var out bytes.Buffer
-	w, err := NewWriter(&out, Options{MaxMemory: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&out, Options{MaxMemory: 4 << 20}))(t)
 	before := liveHeap()
 	for i := range uint32(200_000) {
 		w.Add(&Call{PID: i % 7, TID: i % 301, Func: i % 11, Enter: uint64(i) * 977, Dur: uint64(i * i), NArgs: 3, Args: [MaxArgs]uint64{uint64(i), uint64(i * 7)}})

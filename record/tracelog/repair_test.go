@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 )
 
@@ -13,10 +14,7 @@ import (
 func repairOf(t *testing.T, log []byte) ([]byte, *Repair) {
 	t.Helper()
 	var out bytes.Buffer
-	done, err := RepairTo(&out, "out", openBytes(t, log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	done := must.Get(RepairTo(&out, "out", openBytes(t, log)))(t)
 	return out.Bytes(), done
 }
 
@@ -120,21 +118,15 @@ func TestRepairOpenCalls(t *testing.T) {
 		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: 5000, Dur: 1000, Args: [MaxArgs]uint64{0, 6}})
 		w.Add(&OpenCall{PID: 1, TID: 4, Name: "cuCtxSynchronize", Enter: 100, Dur: 1000, Caller: 7})
 		w.Add(&OpenCall{PID: 1, TID: 5, Name: "cuEventSynchronize", Enter: 100, Dur: 1000, Caller: 7})
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 		w.Add(&Call{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}})
 		w.Add(&Call{PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000})
 		apis := []API{{PID: 1, TID: 5, Domain: DomainDriver, Name: "cuLaunchKernel", Start: 200, Dur: 5}}
 		w.Add(&apis[0])
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Flush())
 		want := []Call{{PID: 1, TID: 2, Func: 3, Enter: 100, Dur: 2000, Caller: 7, NArgs: 1, Args: [MaxArgs]uint64{5}}, {PID: 1, TID: 3, Func: 4, Enter: 100, Dur: 2000}}
 		if ended {
-			if err := w.Close(End{Time: 9000}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close(End{Time: 9000}))
 			out.WriteString("more") // to be repaired
 		} else {
 			want = append(want, Call{PID: 1, TID: 3, Func: 3, Flags: CallUnfinished, Enter: 100},
@@ -167,5 +159,28 @@ func TestRepairOpenCalls(t *testing.T) {
 		if _, err := r.Index(); err != nil {
 			t.Errorf("no index: %v", err)
 		}
+	}
+}
+
+// A log may say of one thread that it is in any number of calls: a few are kept, the newest ones, so that each record of a call is
+// compared with a few.
+func TestOpenCallsOfOneThread(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	var o OpenCalls
+	w, out := newTestWriter(t, Options{})
+	for i := range uint64(many) {
+		w.Add(&OpenCall{PID: 1, TID: 2, Func: 3, Enter: i, Dur: 1})
+	}
+	must.Do(t, w.Flush())
+	r := openBytes(t, out.Bytes())
+	for r.Next() {
+		for i := 0; r.Block().Kind == KindOpenCall && i < r.Block().N; i++ {
+			o.Learn(r.Block(), i)
+		}
+	}
+	all := o.All()
+	if len(all) != maxOpenOfThread || o.count != len(all) || all[0].Enter != many-maxOpenOfThread {
+		t.Errorf("%d calls are kept, counted %d: %+v", len(all), o.count, all)
 	}
 }

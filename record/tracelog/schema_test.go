@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -98,10 +99,7 @@ const formatFile = "FORMAT.md"
 
 // FORMAT.md has the limits and the fixed numbers.
 func TestFormat(t *testing.T) {
-	text, err := os.ReadFile(formatFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(formatFile))(t)
 	for what, want := range map[string]string{
 		"version":      fmt.Sprintf("version %d.%d", blockfile.Current.Major, blockfile.Current.Minor),
 		"rows":         fmt.Sprintf("| rows of a table | %d |", schema.MaxRows),
@@ -125,10 +123,7 @@ func TestFormat(t *testing.T) {
 
 // The example of FORMAT.md, byte for byte: whoever writes a reader can begin with it.
 func TestFormatExample(t *testing.T) {
-	text, err := os.ReadFile(formatFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(formatFile))(t)
 	payload := oneTable(appendUvarints(nil, uint64(KindClock), 2, 2,
 		0, reprVarint|relDelta, 3, columns.Zigzag(1000), columns.Zigzag(5), // monotonic 1000, 1005
 		1, reprConst, 1, 9)...) // realtime 9, 9
@@ -148,10 +143,7 @@ func TestFormatExample(t *testing.T) {
 
 // A log that this version wrote once is read as it was. Its records of retired kinds are those of unknown kinds, which are no damage.
 func TestCommittedLog(t *testing.T) {
-	log, err := os.ReadFile("testdata/version2.0.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile("testdata/version2.0.log"))(t)
 	r := openBytes(t, log)
 	unknown := make(map[string]int)
 	var thread Thread

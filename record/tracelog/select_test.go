@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/blockfile"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -30,15 +31,11 @@ func eventLog(t testing.TB, finish bool) []byte {
 			w.Add(&Memcpy{GPU: GPU{PID: pid, Device: 1, Stream: 7, Start: at, Dur: 50}, Bytes: i})
 		}
 		if i%200 == 199 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Flush())
 		}
 	}
 	if finish {
-		if err := w.Close(End{Time: 700_000, Complete: 1}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close(End{Time: 700_000, Complete: 1}))
 	}
 	return out.Bytes()
 }
@@ -48,9 +45,7 @@ func eventLog(t testing.TB, finish bool) []byte {
 func wanted(t *testing.T, r *Reader, f Filter, index bool) (lines []string) {
 	t.Helper()
 	if index {
-		if err := r.Select(f); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Select(f))
 	}
 	for r.Next() {
 		b := r.Block()
@@ -130,9 +125,7 @@ func TestSelectReadsLittle(t *testing.T) {
 	for i := range 100_000 {
 		work.write(w)
 		if i%5000 == 4999 {
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Flush())
 		}
 	}
 	ranks, ranksOut := newTestWriter(t, Options{})
@@ -144,9 +137,7 @@ func TestSelectReadsLittle(t *testing.T) {
 		work.api.AddTo(ranks)
 		work.kernel.AddTo(ranks)
 	}
-	if err := ranks.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ranks.Close(End{}))
 	for name, c := range map[string]struct {
 		log   []byte
 		f     Filter
@@ -314,10 +305,7 @@ func TestSelectNewest(t *testing.T) {
 		log := eventLog(t, finish)
 		read := func(from int64) (events, others, bytes int64) {
 			r := openBytes(t, log)
-			until, err := r.SelectNewest(from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			until := must.Get(r.SelectNewest(from))(t)
 			all := openBytes(t, log) // what is later than until is not left out
 			later := 0
 			for all.Next() {

@@ -5,36 +5,25 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestSwitch goes on with a second log: each has its own records, texts and end.
 func TestSwitch(t *testing.T) {
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
-	w, err := Create(paths[0], Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Create(paths[0], Options{}))(t)
 	w.Add(&Kernel{GPU: GPU{PID: 1, Start: 5}, Name: "first"})
-	f, err := os.Create(paths[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Switch(f, End{Time: 6, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(paths[1]))(t)
+	must.Do(t, w.Switch(f, End{Time: 6, Complete: 1}))
 	w.Add(&Kernel{GPU: GPU{PID: 1, Start: 7}, Name: "second"})
-	if err := w.Close(End{Time: 8, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Time: 8, Complete: 1}))
 	if err := w.Switch(f, End{}); err == nil {
 		t.Error("a closed writer goes on")
 	}
 	for i, want := range []Kernel{{GPU: GPU{PID: 1, Start: 5}, Name: "first"}, {GPU: GPU{PID: 1, Start: 7}, Name: "second"}} {
-		r, err := Open(paths[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Open(paths[i]))(t)
 		got := readAll(t, r)
 		end, ended := r.End()
 		if len(got[KindKernel]) != 1 || *got[KindKernel][0].(*Kernel) != want || !ended || end.Complete != 1 || end.Time != uint64(6+2*i) || r.Err() != nil {
@@ -50,28 +39,15 @@ func TestSwitch(t *testing.T) {
 // TestSwitchLoses leaves a log that cannot be written: the next one counts what was lost.
 func TestSwitchLoses(t *testing.T) {
 	p := &patient{}
-	w, err := NewWriter(p, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(p, Options{}))(t)
 	p.ill = syscall.ENOSPC
 	give(w, 10)
 	path := filepath.Join(t.TempDir(), "next")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Switch(f, End{Time: 6, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
+	must.Do(t, w.Switch(f, End{Time: 6, Complete: 1}))
 	w.Add(&Call{PID: 1, Enter: 5})
-	if err := w.Close(End{Time: 8, Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Time: 8, Complete: 1}))
+	r := must.Get(Open(path))(t)
 	defer r.Close()
 	got := readAll(t, r)
 	var lost uint64

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A reader leaves out records whose times cannot be, counts them, and gives all others of their blocks as they were.
@@ -28,9 +30,7 @@ func TestRefused(t *testing.T) {
 			w.Add(&Call{PID: 1, Func: 1, Enter: c.enter[i], Dur: c.dur[i], NArgs: 1, Args: [MaxArgs]uint64{uint64(i)}})
 			w.Add(&Note{Time: c.enter[i], Text: fmt.Sprint(i)})
 		}
-		if err := w.Close(End{}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close(End{}))
 		r := openBytes(t, out.Bytes())
 		var kept []int
 		notes := 0
@@ -67,9 +67,7 @@ func TestRefusedInRepair(t *testing.T) {
 	for _, enter := range []uint64{5, math.MaxUint64, 7} {
 		w.Add(&Call{PID: 1, Func: 1, Enter: enter})
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	log := out.Bytes()
 	repaired, _ := repairOf(t, log[:len(log)-1])
 	r := openBytes(t, repaired)

@@ -6,12 +6,15 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime/debug"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -66,20 +69,14 @@ func normal(record any) any {
 // openBytes opens a log in memory.
 func openBytes(t testing.TB, log []byte) *Reader {
 	t.Helper()
-	r, err := NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace"))(t)
 	return r
 }
 
 func newTestWriter(t testing.TB, o Options) (*Writer, *bytes.Buffer) {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&b, o))(t)
 	return w, &b
 }
 
@@ -98,9 +95,7 @@ func readAll(t testing.TB, r *Reader) map[Kind][]any {
 			all[b.Kind] = append(all[b.Kind], record)
 		}
 	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Err())
 	return all
 }
 
@@ -189,9 +184,7 @@ func TestRoundTrip(t *testing.T) {
 					w.Add(record)
 					want[key(normal(record))]++
 				}
-				if err := w.Close(End{Time: 5, Complete: 1}); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, w.Close(End{Time: 5, Complete: 1}))
 				r := openBytes(t, out.Bytes())
 				got := make(map[string]int)
 				for _, record := range readAll(t, r)[k] {
@@ -214,9 +207,7 @@ func TestOrderWithinKey(t *testing.T) {
 	for i := range 1000 {
 		w.Add(&Note{Time: uint64(1000 - i), Text: "n"})
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	for i, n := range readAll(t, openBytes(t, out.Bytes()))[KindNote] {
 		if n.(*Note).Time != uint64(1000-i) {
 			t.Fatalf("note %d has time %d", i, n.(*Note).Time)
@@ -234,9 +225,7 @@ func TestDefinitionsComeFirst(t *testing.T) {
 		}
 		w.Add(&Kernel{GPU: GPU{PID: 1}, Name: string(rune('A' + i))})
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	known := make(map[uint32]bool)
 	r := openBytes(t, out.Bytes())
 	for r.Next() {
@@ -274,9 +263,7 @@ func TestFlushedComesLast(t *testing.T) {
 			w.Flush()
 		}
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	r := openBytes(t, out.Bytes())
 	calls := uint64(0)
 	for r.Next() {
@@ -308,9 +295,7 @@ func TestSlowBlocks(t *testing.T) {
 			w.Add(&Call{PID: 1, TID: 10, Enter: i})
 		}
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	r := openBytes(t, out.Bytes())
 	blocks, slow, rows := 0, 0, 0
 	var latest uint64
@@ -349,9 +334,7 @@ func TestDefinitionsBeforeSlowBlocks(t *testing.T) {
 	}
 	w.Add(&Device{PID: 1, ID: 7})
 	w.Add(&Thread{PID: 1, TID: 2}) // old blocks are finished at this row
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	r := openBytes(t, out.Bytes())
 	calls := 0
 	for r.Next() {
@@ -379,9 +362,7 @@ func TestStringsAreBounded(t *testing.T) {
 			for i, cause := range LostCauses {
 				w.Add(&Lost{Cause: cause, Count: uint64(i)})
 			}
-			if err := w.Close(End{Complete: 1}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Close(End{Complete: 1}))
 			r := openBytes(t, out.Bytes())
 			all := readAll(t, r)
 			full := 0
@@ -411,9 +392,7 @@ func TestLongString(t *testing.T) {
 	long := string(bytes.Repeat([]byte("x"), schema.MaxString))
 	w.Add(&Note{Text: long})
 	w.Add(&Note{Text: long + "y"})
-	if err := w.Close(End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Complete: 1}))
 	notes := readAll(t, openBytes(t, out.Bytes()))[KindNote]
 	if notes[0].(*Note).Text != long {
 		t.Error("a text of the largest length is not kept")
@@ -436,9 +415,7 @@ func TestManyOpenBlocks(t *testing.T) {
 			t.Fatalf("open blocks hold %d bytes", w.open.memory)
 		}
 	}
-	if err := w.Close(End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{}))
 	seen := make(map[uint64]bool)
 	for _, c := range readAll(t, openBytes(t, out.Bytes()))[KindCall] {
 		seen[c.(*Call).Enter] = true
@@ -468,10 +445,7 @@ func TestFullDisk(t *testing.T) {
 	const given = 2000
 	for room := 8000; room < 44000; room += 997 {
 		disk := &fullDisk{room: room}
-		w, err := NewWriter(disk, Options{RowsPerBlock: 100, MaxOpen: 7, MaxMemory: 40 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewWriter(disk, Options{RowsPerBlock: 100, MaxOpen: 7, MaxMemory: 40 << 10}))(t)
 		for i := range uint32(given) {
 			w.Add(&Call{PID: 1, TID: i % 3, Func: i % 5, Enter: rand.Uint64() >> 1})
 			w.Add(&Kernel{GPU: GPU{PID: 1, Start: rand.Uint64() >> 1}, Name: string(rune('a' + i%26))})
@@ -525,9 +499,7 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	})
 	wg.Wait()
-	if err := w.Close(End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(End{Complete: 1}))
 	all := readAll(t, openBytes(t, out.Bytes()))
 	if len(all[KindCall]) != workers*each || len(all[KindKernel]) != workers*each {
 		t.Errorf("%d calls and %d kernels", len(all[KindCall]), len(all[KindKernel]))
@@ -539,9 +511,7 @@ func TestFlush(t *testing.T) {
 	w, out := newTestWriter(t, Options{})
 	w.Add(&Call{PID: 1})
 	before := out.Len()
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	if n := survivors(openBytes(t, out.Bytes())); n != 1 || out.Len() == before {
 		t.Errorf("%d records after Flush", n)
 	}
@@ -588,4 +558,13 @@ func TestWrongKindPanics(t *testing.T) {
 		}
 	}()
 	new(Device).Read(r.Block(), 0)
+}
+
+// Create makes the log file at path, which must not exist, and writes its beginning.
+func Create(path string, o Options) (*Writer, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	return NewFileWriter(f, o)
 }

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var perfettoUI = UI{Address: "https://ui.perfetto.dev/", Origin: "https://ui.perfetto.dev"}
@@ -24,14 +26,9 @@ var perfettoUI = UI{Address: "https://ui.perfetto.dev/", Origin: "https://ui.per
 // ask sends a request as it is, and returns the answer.
 func ask(t *testing.T, s *Server, text string) string {
 	t.Helper()
-	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port())))(t)
 	defer c.Close()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(c, text))(t)
 	answer, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatalf("%q: %v", text, err)
@@ -151,19 +148,13 @@ func TestNobody(t *testing.T) {
 // An interrupt closes connections on which nothing comes.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(bytes.NewReader(nil), 0, Options{UI: perfettoUI, Patience: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(bytes.NewReader(nil), 0, Options{UI: perfettoUI, Patience: time.Hour}))(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	var idle []net.Conn
 	for range 2 * mostUnproven {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.Port())))(t)
 		defer c.Close()
 		idle = append(idle, c)
 	}
@@ -181,20 +172,14 @@ func TestInterrupt(t *testing.T) {
 // Connections that say nothing, or hold on to what they are refused, take no place from the browser, however long they may.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfettoUI, Patience: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(strings.NewReader("TRACE BYTES"), 11, Options{UI: perfettoUI, Patience: time.Hour}))(t)
 	s.http.ReadTimeout, s.door.wait = time.Hour, time.Hour
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }()
 	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
 	var first net.Conn
 	for i := range 3 * mostUnproven {
-		c, err := net.Dial("tcp", own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", own))(t)
 		defer c.Close()
 		if first == nil {
 			first = c
@@ -209,10 +194,7 @@ func TestIdleConnections(t *testing.T) {
 		t.Error("of too many connections the first has its connection still")
 	}
 	client := &http.Client{Timeout: time.Minute} // likewise
-	r, err := client.Get(s.Address() + "trace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(client.Get(s.Address() + "trace"))(t)
 	defer r.Body.Close()
 	if b, err := io.ReadAll(r.Body); err != nil || string(b) != "TRACE BYTES" {
 		t.Errorf("%q, %v", b, err)
@@ -225,10 +207,7 @@ func TestIdleConnections(t *testing.T) {
 // A connection on which no request comes ends.
 func TestSlow(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(strings.NewReader(""), 0, Options{UI: perfettoUI, Patience: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(strings.NewReader(""), 0, Options{UI: perfettoUI, Patience: time.Hour}))(t)
 	s.http.ReadTimeout, s.door.wait = time.Millisecond, time.Millisecond
 	go func() { _ = s.Run(t.Context()) }()
 	if answer := ask(t, s, "GET / HTTP/1.1\r\n"); answer != "" {
@@ -271,9 +250,7 @@ func TestHalf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.CopyN(io.Discard, r.Body, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.CopyN(io.Discard, r.Body, 1<<20))(t)
 	r.Body.Close()
 	r, err = client.Get(s.Address() + "trace") // the server is there still
 	if err != nil {
@@ -291,19 +268,13 @@ func TestHalf(t *testing.T) {
 // The file that is served becomes shorter, or cannot be read.
 func TestBroken(t *testing.T) {
 	t.Parallel()
-	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.CreateTemp(t.TempDir(), ""))(t)
 	file.Close()
 	for want, trace := range map[string]io.ReaderAt{
 		"app cannot be read: it became shorter meanwhile": strings.NewReader("short"),
 		"app cannot be read: ":                            file,
 	} {
-		s, err := Listen(trace, 1000, Options{Name: "app", UI: perfettoUI, Patience: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Listen(trace, 1000, Options{Name: "app", UI: perfettoUI, Patience: time.Hour}))(t)
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(t.Context()) }()
 		r, err := http.Get(s.Address() + "trace")
@@ -353,13 +324,9 @@ func TestFolderUI(t *testing.T) {
 		filepath.Join(dir, "index.html"): "<p>UI", filepath.Join(dir, "v1", "engine.wasm"): "\x00asm", outside: "SECRET",
 	} {
 		err := os.MkdirAll(filepath.Dir(name), 0o755)
-		if err := errors.Join(err, os.WriteFile(name, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, os.WriteFile(name, []byte(text), 0o600)))
 	}
-	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	ui, err := FindUI(dir)
 	if err != nil || ui != (UI{Folder: dir}) {
 		t.Fatalf("%+v, %v", ui, err)
@@ -371,10 +338,7 @@ func TestFolderUI(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	o := Options{Name: "my app.pftrace", UI: ui, View: View{From: 1, To: 2}, Patience: time.Hour}
 	o.Delivered = func() { delivered <- true }
-	s, err := Listen(strings.NewReader("TRACE"), 5, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(strings.NewReader("TRACE"), 5, o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	page, own, secret := "/"+s.token+"/", fmt.Sprintf("127.0.0.1:%d", s.Port()), filepath.Base(filepath.Dir(outside))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/browser/chromiumtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // received is what the stand-in for the UI has got.
@@ -86,10 +87,7 @@ func next[T any](t *testing.T, from <-chan T) (v T) {
 // serving listens, and serves until the test ends; ended gets the result.
 func serving(t *testing.T, trace []byte, o Options) (s *Server, ended chan error) {
 	t.Helper()
-	s, err := Listen(bytes.NewReader(trace), int64(len(trace)), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(Listen(bytes.NewReader(trace), int64(len(trace)), o))(t)
 	ended = make(chan error, 1)
 	go func() { ended <- s.Run(t.Context()) }()
 	return s, ended
@@ -98,10 +96,7 @@ func serving(t *testing.T, trace []byte, o Options) (s *Server, ended chan error
 // redirecting is the address of the file that Launch hands to a browser.
 func redirecting(t *testing.T, s *Server) string {
 	t.Helper()
-	path, err := s.writeRedirect([]string{t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(s.writeRedirect([]string{t.TempDir()}))(t)
 	return "file://" + path
 }
 
@@ -154,10 +149,7 @@ func TestChromiumOffline(t *testing.T) {
 	}))
 	defer another.Close()
 	for address, want := range map[string]string{nobody.URL: "This browser does not reach ", another.URL: ""} {
-		ui, err := ParseUI(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ui := must.Get(ParseUI(address))(t)
 		told := make(chan struct{}, 1)
 		s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: 2 * time.Second,
 			Offline: "Do <this>.", Unreached: func() { told <- struct{}{} }})
@@ -188,10 +180,7 @@ func TestChromiumOffline(t *testing.T) {
 // startup is what the address has of a view's commands.
 func startup(t *testing.T, v *View) string {
 	t.Helper()
-	text, err := json.Marshal(v.commands())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(v.commands()))(t)
 	return escaped(string(text))
 }
 
@@ -201,10 +190,7 @@ func TestChromium(t *testing.T) {
 	t.Parallel()
 	b := chromiumtest.Start(t, map[string]any{"host-resolver-rules": "MAP foreign.test 127.0.0.1"})
 	address, got := startStandIn(t)
-	ui, err := ParseUI(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ui := must.Get(ParseUI(address))(t)
 	trace := someTrace()
 	options := Options{Name: "a <b> & “c”.pftrace", UI: ui, View: View{From: 1_000_000_000_000_000_001, To: 1_000_000_000_000_500_000, Pins: []string{"^100 %·$"}}, Patience: time.Hour, Answer: time.Minute}
 
@@ -270,10 +256,7 @@ func TestChromiumForeignPage(t *testing.T) {
 	address, got := startStandIn(t)
 	away := httptest.NewServer(http.RedirectHandler(address, http.StatusFound))
 	defer away.Close()
-	ui, err := ParseUI(away.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ui := must.Get(ParseUI(away.URL))(t)
 	s, ended := serving(t, someTrace(), Options{Name: "app.pftrace", UI: ui, Patience: time.Hour, Answer: time.Minute})
 	page := b.Open(s.Address())
 	page.Eval(enabled)

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/cudatrace/cudatrace/perfetto"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // work is a trace whose queues have pieces of work: start and duration.
@@ -31,9 +32,7 @@ func work(t testing.TB, queues ...[][2]uint64) []byte {
 			q.Event(kernel, id, p[0], p[1], perfetto.UintArgs{})
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 	return trace.Bytes()
 }
 
@@ -67,9 +66,7 @@ func TestFirstView(t *testing.T) {
 		w := perfetto.NewWriter(&trace, perfetto.Options{Start: 1000})
 		w.Metadata([]perfetto.Fact{{Name: "host", Value: "node"}})
 		w.View(v)
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 		return append(trace.Bytes(), two...)
 	}
 	viewed := withView(perfetto.View{Start: 1, From: 10, To: 20, Pins: own.Pins, Notes: []perfetto.Note{{At: 15, Text: "here"}}})

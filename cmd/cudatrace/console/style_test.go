@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	columns "github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Without a terminal there are no styles, unless a person asks for them; texts that bring their own are escaped all the same.
@@ -16,9 +17,7 @@ func TestColor(t *testing.T) {
 	for when, styled := range map[string]bool{"auto": false, "never": false, "always": true} {
 		var out, errs bytes.Buffer
 		c := New(&out, &errs)
-		if err := c.Color(when); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Color(when))
 		c.Conclude("1 kernel; ", "nothing lost\x1b[2J", true)
 		c.Item("try", "this")
 		c.Error(errors.New("broken"))
@@ -36,9 +35,7 @@ func TestColor(t *testing.T) {
 			t.Errorf("%s: standard error is %q, want %q", when, &errs, want)
 		}
 		tables := []*columns.Table{{Name: "kernels", Title: "all", Columns: []columns.Column{{Key: "name", Title: "kernel"}}, Rows: []columns.Row{{Cells: []any{"k\x1b"}}}}}
-		if err := columns.WriteText(c.Text(), tables, 80); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, columns.WriteText(c.Text(), tables, 80))
 		plain := "kernels: all\n  kernel\n  k\ufffd\n"
 		if styled {
 			plain = fmt.Sprintf("%skernels: all%s\n%s  kernel%[2]s\n  k\ufffd\n", Bold, noStyle, Faint)
@@ -65,9 +62,7 @@ func TestRows(t *testing.T) {
 	print := func(when string) string {
 		var out bytes.Buffer
 		c := New(&out, nil)
-		if err := c.Color(when); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Color(when))
 		c.Headline("all\n", Good)
 		c.Rows(rows)
 		return out.String()

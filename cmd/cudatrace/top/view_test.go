@@ -12,26 +12,19 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/live"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // reportOf is a report of a log of a GPU: that of its seventh second.
 func reportOf(t *testing.T, name string, number int) *live.Report {
 	t.Helper()
-	data, err := os.ReadFile("../../../testdata/gpu/logs/" + name + ".cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("../../../testdata/gpu/logs/" + name + ".cudatrace"))(t)
 	var all []*live.Report
-	f, err := convert.Follow(func() (*tracelog.Reader, error) {
+	f := must.Get(convert.Follow(func() (*tracelog.Reader, error) {
 		return tracelog.NewReader(bytes.NewReader(data), int64(len(data)), name)
-	}, live.New(live.Options{Report: func(r *live.Report) { all = append(all, r) }}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	}, live.New(live.Options{Report: func(r *live.Report) { all = append(all, r) }})))(t)
+	must.Do(t, f.Close())
 	return all[min(number, len(all)-1)]
 }
 
@@ -165,9 +158,7 @@ func TestLines(t *testing.T) {
 	t.Parallel()
 	r := reportOf(t, "train", 5)
 	var b strings.Builder
-	if err := writeJSON(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeJSON(&b, r))
 	rows := strings.ReplaceAll(b.String(), `},{"name"`, "},\n  {\"name\"")
 	goldentest.Hold(t, "testdata/lines.golden", plainText(r, nil)+"\n"+totalText(r)+"\n"+rows)
 }
@@ -176,10 +167,7 @@ func TestLines(t *testing.T) {
 func TestSample(t *testing.T) {
 	t.Parallel()
 	const path = "../../../docs/top.md"
-	page, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(path))(t)
 	r := reportOf(t, "train", 5)
 	v := view{name: "train.cudatrace", report: r, latest: r, keys: true}
 	var sample strings.Builder

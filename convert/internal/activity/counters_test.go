@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // However its bins come to be, a series holds the whole quantity, each bin its part.
@@ -135,9 +134,7 @@ launches a second of process 10 0=3.91e+06 512=0 launches/s
 launch queue of GPU 1 of process 10 of stream 13 512=1 1024=0.25 1280=0 launches
 records lost 0=0 600=4 4096=7 records
 `
-	if diff := cmp.Diff(want, countersText(c.All(0, 4096))); diff != "" {
-		t.Errorf("counters (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, countersText(c.All(0, 4096)), "counters")
 }
 
 // A bin that the trace's bounds cut counts as far as it lies within them.
@@ -145,7 +142,5 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	var s series
 	s.countEvent(300, 700, 1)
-	if diff := cmp.Diff([]Sample{{300, 1}}, s.samples(300, 699, 1)); diff != "" {
-		t.Errorf("samples (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []Sample{{300, 1}}, s.samples(300, 699, 1), "samples")
 }

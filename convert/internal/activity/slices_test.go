@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // streamOf returns a stream of a process.
@@ -46,9 +45,7 @@ func TestStates(t *testing.T) {
 4000-5120 compute 1000/0/0/0 idle 120
 5120-5888 copies 0/0/0/768 idle 0
 8192-8200 compute 8/0/0/0 idle 0`
-	if diff := cmp.Diff(want, text(d.Parts[0].Slices())); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, text(d.Parts[0].Slices()), "result")
 	if got, want := text(d.Parts[1].Slices()), "3000-3030 compute 30/0/0/0 idle 0"; got != want {
 		t.Errorf("the other process: %s, want %s", got, want)
 	}

@@ -3,9 +3,8 @@ package activity
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // Within the time that is zoomed counters change with each piece of work, cut at its borders; before and behind it they
@@ -70,8 +69,6 @@ copies HtoD of GPU 0 1200=0 1500=10 1600=0 GB/s
 				all = append(all, k)
 			}
 		}
-		if diff := cmp.Diff(c.want, countersText(all)); diff != "" {
-			t.Errorf("%s: counters (-want +got):\n%s", name, diff)
-		}
+		goldentest.Same(t, c.want, countersText(all), "%s: counters", name)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A program of tests, with one of each thing that events name.
@@ -67,12 +69,8 @@ func files(t testing.TB, o Options, events ...timeline.Event) map[*timeline.Proc
 		return all[p], nil
 	}
 	s := New(o)
-	if err := s.Take(events); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Take(events))
+	must.Do(t, s.End(nil))
 	return all
 }
 
@@ -109,9 +107,7 @@ func kernel(start, dur uint64) timeline.Work {
 
 func expect(t *testing.T, got []string, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "result")
 }
 
 // A reader that multiplies a time by 1000 and rounds has each ns, at any time of a period and some
@@ -219,10 +215,7 @@ func TestCorrelation(t *testing.T) {
 		case e.Ph == "s" || e.Ph == "f":
 			got = append(got, fmt.Sprintf("%s %d at %s behind %s", e.Ph, e.ID, e.TS, tr.TraceEvents[i-1].Name))
 		case e.Ph == "X":
-			text, err := json.Marshal(e.Args)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(e.Args))(t)
 			got = append(got, e.Cat+" "+string(text))
 		}
 	}
@@ -322,16 +315,11 @@ func TestOccupancy(t *testing.T) {
 	want := map[string]any{"id": 3.0, "name": "H200", "totalGlobalMem": float64(1 << 37), "computeMajor": 9.0, "computeMinor": 0.0, "maxThreadsPerBlock": 1024.0,
 		"maxThreadsPerMultiprocessor": 2048.0, "regsPerBlock": 65536.0, "warpSize": 32.0, "sharedMemPerBlock": 49152.0, "numSms": 132.0,
 		"regsPerMultiprocessor": 65536.0, "sharedMemPerBlockOptin": 232448.0, "sharedMemPerMultiprocessor": 233472.0}
-	if diff := cmp.Diff([]map[string]any{want}, tr.DeviceProperties); diff != "" {
-		t.Errorf("devices (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []map[string]any{want}, tr.DeviceProperties, "devices")
 	var got []string
 	for _, e := range tr.TraceEvents {
 		if e.Cat == "kernel" {
-			text, err := json.Marshal(e.Args["occupancy"])
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(e.Args["occupancy"]))(t)
 			got = append(got, fmt.Sprintf("%v %v %v %s", e.Args["est. achieved occupancy %"], e.Args["waves"], e.Args["tail %"], text))
 		}
 	}
@@ -418,9 +406,7 @@ func BenchmarkLaunch(b *testing.B) {
 	events := []timeline.Event{&timeline.Slices{Thread: mainTID, List: []timeline.Slice{sl}}, &timeline.WorkList{Stream: stream, List: []timeline.Work{work}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := s.Take(events); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, s.Take(events))
 		for _, e := range events {
 			timeline.Move(e, timeline.Shifted(10_000))
 		}

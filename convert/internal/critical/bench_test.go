@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkPath reads the log of 1,000,000 launches and finds the path of all of it, in a process of its own: it says how long that is, and how much
@@ -18,29 +19,19 @@ import (
 func BenchmarkPath(b *testing.B) {
 	const launches = 1_000_000
 	path := filepath.Join(b.TempDir(), "log.cudatrace")
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(b)
 	logtest.WriteCalledLaunches(b, f, launches)
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, f.Close())
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestPathForBenchmark$")
 		cmd.Env = append(os.Environ(), "GOMEMLIMIT=200MiB", "CUDATRACE_BENCH_LOG="+path) // GOMEMLIMIT: as cudatrace sets it
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			b.Fatalf("%v\n%s", err, out)
-		}
+		out := must.Run(b, cmd)
 		_, rest, _ := strings.Cut(string(out), resultLine)
-		segments, kib := 0, 0
-		if _, err := fmt.Sscan(rest, &segments, &kib); err != nil {
-			b.Fatalf("no result in %q: %v", out, err)
-		}
+		segments := 0
+		must.Get(fmt.Sscan(rest, &segments))(b)
 		b.ReportMetric((cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds(), "cpu-s")
 		b.ReportMetric(float64(segments), "segments")
-		b.ReportMetric(float64(kib)/1024, "peak-MiB")
+		b.ReportMetric(float64(logtest.Peak(b, out))/1024, "peak-MiB")
 	}
 }
 
@@ -54,23 +45,13 @@ func TestPathForBenchmark(t *testing.T) {
 		t.Skip("BenchmarkPath runs it")
 	}
 	s := newSink()
-	if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, s))(t)
 	segments := 0
 	for of := range s.threads {
 		from, to, end := s.Last(of.Process)
 		s.Path(from, to, end, func(*critical.Segment) { segments++ })
 		break
 	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, peak, _ := strings.Cut(string(status), "VmHWM:")
-	kib := 0
-	if _, err := fmt.Sscan(peak, &kib); err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println(resultLine, segments, kib)
+	fmt.Println(resultLine, segments)
+	logtest.PrintStatus(t)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/cudatrace/cudatrace/convert"
@@ -17,6 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A sink collects a timeline, and the ranges called "step".
@@ -250,10 +251,7 @@ func TestAnswers(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
 			t.Parallel()
-			a, err := txtar.ParseFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(txtar.ParseFile(file))(t)
 			var logs []convert.Log
 			want := ""
 			for _, f := range a.Files {
@@ -264,16 +262,12 @@ func TestAnswers(t *testing.T) {
 				logs = append(logs, convert.Log{Name: f.Name, Open: log(t, string(f.Data))})
 			}
 			s := newSink()
-			if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(convert.Timeline(logs, convert.Options{Collectives: true}, s))(t)
 			got := ""
 			for _, of := range s.steps {
 				got += s.words(of)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s(-want +got):\n%s", a.Comment, diff)
-			}
+			goldentest.Same(t, want, got, "%s", a.Comment)
 		})
 	}
 }
@@ -286,9 +280,7 @@ func TestRealRanks(t *testing.T) {
 		logs = append(logs, convert.Path(fmt.Sprintf("../../../testdata/gpu/logs/nccl-rank%d.cudatrace", i)))
 	}
 	s := newSink()
-	if _, err := convert.Timeline(logs, convert.Options{Collectives: true}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline(logs, convert.Options{Collectives: true}, s))(t)
 	edges, crossed := make(map[critical.Edge]int), 0
 	for _, of := range s.steps {
 		at, away := of.to, false

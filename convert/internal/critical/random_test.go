@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A made program has random threads that launch on random streams, with events between them, and knows why each thing came when it did.
@@ -166,9 +167,7 @@ func TestRandom(t *testing.T) {
 		m.event("marker pid=10 tid=10 flags=0x2 id=1 time=%d name=step\nmarker pid=10 tid=10 flags=0x4 id=1 time=%d", from, to)
 		m.event("process_end pid=10 time=99000000 status=0 complete=1\nend time=99000000 complete=1")
 		s := newSink()
-		if _, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.Assemble(t, m.String())}}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.Assemble(t, m.String())}}, convert.Options{}, s))(t)
 		if len(s.steps) != 1 {
 			t.Fatalf("seed %d: %d steps", seed, len(s.steps))
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/collective"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // CollectiveParts gives every part of the ranks, also of collectives that their streams do not keep. Those of one number are of one collective: none
@@ -19,10 +20,7 @@ func TestCollectiveParts(t *testing.T) {
 	var streams []*collective.Sequence
 	for _, l := range logs {
 		s := &CollectiveSource{Open: logtest.InMemory(l.Data), Of: 2}
-		list, err := ReadCollectives(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(ReadCollectives(s))(t)
 		for _, x := range list {
 			sources[x] = s
 		}

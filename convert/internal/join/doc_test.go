@@ -9,24 +9,20 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // doc.go lists all files in the order of reading: a file names functions, types and constants of its own and of the
 // files below it, and its methods are those of such types.
 func TestFilesInOrder(t *testing.T) {
 	t.Parallel()
-	doc, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile("doc.go"))(t)
 	place := make(map[string]int) // of a file
 	for i, m := range regexp.MustCompile(`(?m)^//   - (\w+\.go):`).FindAllStringSubmatch(string(doc), -1) {
 		place[m[1]] = i
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	parsed, definedIn := make(map[string]*ast.File), make(map[string]string)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") || name == "doc.go" {
@@ -35,10 +31,7 @@ func TestFilesInOrder(t *testing.T) {
 		if _, listed := place[name]; !listed {
 			t.Errorf("doc.go does not list %s", name)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		parsed[name] = f
 		for defined := range f.Scope.Objects {
 			definedIn[defined] = name

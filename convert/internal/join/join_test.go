@@ -16,6 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -50,9 +52,7 @@ func newJoining(t testing.TB, open logtest.Opener, o Options) *joining {
 // run reads the log.
 func (j *joining) run() *joining {
 	j.t.Helper()
-	if err := j.Run(j.open, func(float64) {}); err != nil {
-		j.t.Fatal(err)
-	}
+	must.Do(j.t, j.Run(j.open, func(float64) {}))
 	return j
 }
 
@@ -65,19 +65,14 @@ func (j *joining) runInSteps() *joining {
 // eachBlock is runInSteps with a look behind each block.
 func (j *joining) eachBlock(look func()) *joining {
 	j.t.Helper()
-	rs, err := read.OpenReaders(j.open, j.catalog.Contents, j.options.Filter)
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	rs := must.Get(read.OpenReaders(j.open, j.catalog.Contents, j.options.Filter))(j.t)
 	defer rs.Close()
 	for r := rs.Next(); r != nil; r = rs.Next() {
 		j.Take(r)
 		j.steps()
 		look()
 	}
-	if err := rs.Err(); err != nil {
-		j.t.Fatal(err)
-	}
+	must.Do(j.t, rs.Err())
 	j.Finish()
 	return j
 }
@@ -85,12 +80,8 @@ func (j *joining) eachBlock(look func()) *joining {
 // timeline returns what the collector got.
 func (j *joining) timeline() *timelinetest.Timeline {
 	j.t.Helper()
-	if err := j.pipe.Close(); err != nil {
-		j.t.Fatal(err)
-	}
-	if err := j.sink.End(nil); err != nil {
-		j.t.Fatal(err)
-	}
+	must.Do(j.t, j.pipe.Close())
+	must.Do(j.t, j.sink.End(nil))
 	return j.sink.Timeline()
 }
 
@@ -214,12 +205,8 @@ func runJoinTests(t *testing.T, tests []joinTest) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			text, counts := joined(t, definitionsOfTests+test.log, test.options)
-			if diff := cmp.Diff(strings.ReplaceAll(strings.TrimSpace(test.text), "\t", ""), text); diff != "" {
-				t.Errorf("the timeline (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(test.counts, counts); diff != "" {
-				t.Errorf("what was counted (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, strings.ReplaceAll(strings.TrimSpace(test.text), "\t", ""), text, "the timeline")
+			goldentest.Same(t, test.counts, counts, "what was counted")
 		})
 	}
 }
@@ -419,12 +406,9 @@ func TestRunProgress(t *testing.T) {
 	var shares []float64
 	var shown []uint64
 	j := newJoining(t, launches(t, 30_000), Options{})
-	err := j.Run(j.open, func(share float64) {
+	must.Do(t, j.Run(j.open, func(share float64) {
 		shares, shown = append(shares, share), append(shown, j.Found.Slices())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(shares) < 4 || !slices.IsSorted(shares) || shares[0] > 0.5 || shares[len(shares)-1] > 1 || !slices.IsSorted(shown) || shown[0] == 0 {
 		t.Errorf("the shares are %v, with %d slices", shares, shown)
 	}
@@ -450,9 +434,7 @@ kernel pid=5 context=1 stream=8 start=700 dur=5`), Options{Offset: 1000}).run()
 		{PID: 5, Name: "two", Args: []string{"two"}, Threads: 1, Streams: 2},
 		{PID: 4, Name: "idle", Args: []string{"idle"}},
 	}
-	if diff := cmp.Diff(want, j.Processes()); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, j.Processes(), "processes")
 	j.timeline()
 }
 
@@ -465,18 +447,11 @@ func catalogOf(t testing.TB, open logtest.Opener) *read.Catalog {
 // filteredCatalog returns the catalog of the records that a filter selects.
 func filteredCatalog(t testing.TB, open logtest.Opener, filter *tracelog.Filter) *read.Catalog {
 	t.Helper()
-	r, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(open())(t)
 	defer r.Close()
 	c := read.NewCatalog(filter)
-	if err := c.Read(r, func(float64) {}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Processes.Resolve(open, c.Contents); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Read(r, func(float64) {}))
+	must.Do(t, c.Processes.Resolve(open, c.Contents))
 	new(read.Inventory).Number(c)
 	return c
 }
@@ -490,12 +465,10 @@ func TestCrowdRests(t *testing.T) {
 	logtest.WriteCrowd(t, &data, crowd, crowd)
 	j := newJoining(t, logtest.InMemory(data.Bytes()), Options{})
 	var threads, streams, looks int
-	if err := j.Run(j.open, func(float64) {
+	must.Do(t, j.Run(j.open, func(float64) {
 		looks++
 		threads, streams = max(threads, len(j.threads.active)), max(streams, len(j.streams.active))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if len(j.threads.all) != crowd || len(j.streams.byKey) != crowd {
 		t.Errorf("%d threads and %d streams", len(j.threads.all), len(j.streams.byKey))
 	}

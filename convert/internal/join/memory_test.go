@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -229,9 +230,7 @@ func TestCounters(t *testing.T) {
 			r := newMemoryRun()
 			r.do(c.operations...)
 			r.finish()
-			if diff := cmp.Diff(c.want, r.values()); diff != "" {
-				t.Errorf("counters (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.want, r.values(), "counters")
 			if r.Peak != c.peak {
 				t.Errorf("peak of %d bytes, want %d", r.Peak, c.peak)
 			}
@@ -257,9 +256,7 @@ func TestEvents(t *testing.T) {
 		"30 a releases 0x10: 100 bytes of kind 3 on GPU 1, call 0",
 		"40 a releases 0x99: 7 bytes of kind 5 on GPU 0, call 3",
 	}
-	if diff := cmp.Diff(want, r.events); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, r.events, "events")
 }
 
 // What may still have something before it waits.
@@ -273,9 +270,7 @@ func TestAdvanceMemory(t *testing.T) {
 		if len(r.events) != events {
 			t.Errorf("before %d: %d events, want %d", low, len(r.events), events)
 		}
-		if diff := cmp.Diff(want, r.values()); diff != "" {
-			t.Errorf("before %d: counters (-want +got):\n%s", low, diff)
-		}
+		goldentest.Same(t, want, r.values(), "before %d: counters", low)
 	}
 	const counter = "a device memory (GPU 0)"
 	step(10, 0, values{}, operation{"a", 10, allocates, device, 0, 0x1, 100}, operation{"a", 30, releases, device, 0, 0x1, 100})
@@ -284,9 +279,7 @@ func TestAdvanceMemory(t *testing.T) {
 	step(25, 2, values{counter: " 10=100"})
 	step(31, 3, values{counter: " 10=100 20=150"})
 	r.finish()
-	if diff := cmp.Diff(values{counter: " 10=100 20=150 30=50"}, r.values()); diff != "" {
-		t.Errorf("at the end: counters (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, values{counter: " 10=100 20=150 30=50"}, r.values(), "at the end: counters")
 }
 
 // Once too many allocations are live, further ones are events that no counter counts.
@@ -307,9 +300,7 @@ func TestMaxLive(t *testing.T) {
 		operation{"a", 90, allocates, device, 0, 0x5, 1}, operation{"a", 91, allocates, device, 0, 0x6, 1}, operation{"a", 92, allocates, device, 0, 0x7, 1})
 	r.finish()
 	want := values{"a device memory (GPU 0)": " 10=100 40=0 50=7 70=8 90=9 91=10", "b device memory (GPU 0)": " 11=10 12=20 80=0"}
-	if diff := cmp.Diff(want, r.values()); diff != "" {
-		t.Errorf("counters (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, r.values(), "counters")
 	if r.Room.Dropped != 3 || len(r.events) != 12 {
 		t.Errorf("%d allocations dropped and %d events, want 3 and 12", r.Room.Dropped, len(r.events))
 	}
@@ -465,7 +456,5 @@ func TestRefused(t *testing.T) {
 		"30 a finds no memory for 9 bytes, GPU 2 known true, by cuMemCreate",
 		"35 a finds no memory for 8 bytes, GPU 0 known true, by cuMemCreate",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "result")
 }

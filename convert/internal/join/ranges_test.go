@@ -6,10 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -215,9 +214,7 @@ track of the thread: nvtx "NVTX"
 				r.advance(false)
 			}
 			r.finish()
-			if diff := cmp.Diff(c.want, r.text()); diff != "" {
-				t.Errorf("tracks (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.want, r.text(), "tracks")
 			if r.out.found.NVTX != c.stats {
 				t.Errorf("counts %+v, want %+v", r.out.found.NVTX, c.stats)
 			}

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // An spanEmitter gives events to a collector one by one, and notes each in a few words.
@@ -115,9 +115,7 @@ func TestOverlapLanes(t *testing.T) {
 				}
 			}
 			l.advance(timeline.Never, true)
-			if diff := cmp.Diff(c.lanes, lanesOf(t, e)); diff != "" {
-				t.Errorf("lanes (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.lanes, lanesOf(t, e), "lanes")
 		})
 	}
 }
@@ -125,9 +123,7 @@ func TestOverlapLanes(t *testing.T) {
 // lanesOf ends the timeline and returns the spans on each track of the process.
 func lanesOf(t *testing.T, e spanEmitter) string {
 	t.Helper()
-	if err := e.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.End(nil))
 	var lanes []string
 	for _, track := range e.Timeline().Processes[0].Tracks {
 		var names []string
@@ -207,9 +203,7 @@ func lanesWith(t *testing.T, batches ...[]timeline.Span) []*timelinetest.Track {
 		l.advance(timeline.Never, false)
 	}
 	l.advance(timeline.Never, true)
-	if err := e.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.End(nil))
 	return e.Timeline().Processes[0].Tracks
 }
 
@@ -258,9 +252,7 @@ func TestOverlapLanesBound(t *testing.T) {
 				}
 				got = append(got, line)
 			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("the last track (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.want, got, "the last track")
 		})
 	}
 }
@@ -274,9 +266,7 @@ func TestCutKeepsDetails(t *testing.T) {
 	sp.Args = details
 	tracks := lanesWith(t, append(overlappingSpans(maxLanes, 100, 10_000), sp))
 	want := []timeline.Detail{{Name: "kind", Text: "own"}, {Name: "true_duration_ns", Value: 19_500}}
-	if diff := cmp.Diff(want, tracks[maxLanes-1].Spans[1].Args); diff != "" {
-		t.Errorf("details (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, tracks[maxLanes-1].Spans[1].Args, "details")
 	if spare := details[:2][1]; spare != (timeline.Detail{}) {
 		t.Errorf("the caller's list has %+v behind its end", spare)
 	}

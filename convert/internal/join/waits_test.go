@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A wait is joined once everything is known up to a little behind its end, and those before
@@ -40,9 +40,7 @@ func TestAdvance(t *testing.T) {
 		"922: t1@200: a; t1@710: b, settled true false",
 		"2000: t1@200: a; t1@710: b, settled true true",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("found up to each time (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "found up to each time")
 }
 
 // A call for which nothing is found is settled, too.
@@ -199,9 +197,7 @@ func TestHandlesBound(t *testing.T) {
 	}
 	h.learn(handleUser{10, 1}, false, streams[1]) // a second stream of a handle that is known
 	got := []int{len(h.launches), of(5), of(10), of(11), of(10 + maxHandles)}
-	if diff := cmp.Diff([]int{maxHandles, maxStreamsOfHandle, 2, 1, 0}, got); diff != "" {
-		t.Errorf("handles, and the streams of four of them (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []int{maxHandles, maxStreamsOfHandle, 2, 1, 0}, got, "handles, and the streams of four of them")
 	met := map[read.StreamHandle]bool{5: true, 10: false, 10 + maxHandles: true, read.LegacyStream: false}
 	for handle, full := range met {
 		w := &wait{stream: handle, tid: 1}
@@ -294,10 +290,7 @@ func (s *script) run(text string) {
 // number reads a number behind a letter.
 func (s *script) number(word string) uint64 {
 	s.t.Helper()
-	n, err := strconv.ParseUint(strings.TrimLeft(word, "tc"), 0, 64)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	n := must.Get(strconv.ParseUint(strings.TrimLeft(word, "tc"), 0, 64))(s.t)
 	return n
 }
 

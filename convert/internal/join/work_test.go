@@ -6,12 +6,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -117,9 +116,7 @@ stream 1/7:
 a 200-205 by cuGraphLaunch@100
 b 210-215 by cuGraphLaunch@100
 c 220-225 by cuGraphLaunch@100`
-	if diff := cmp.Diff(want, shortText(j.timeline())); diff != "" {
-		t.Errorf("the timeline (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, shortText(j.timeline()), "the timeline")
 }
 
 // A driver call gives the stream that it names to the runtime call around it, and to no

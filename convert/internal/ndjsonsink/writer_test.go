@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -30,10 +31,10 @@ func TestRowsDuckDB(t *testing.T) {
 		for _, format := range []string{"parquet", "ndjson"} {
 			o := convert.TraceOptions{Format: convert.FormatNamed(format)}
 			target, err := o.Target(filepath.Join(out, format), true)
-			must(t, err)
+			must.Do(t, err)
 			defer target.Close()
 			_, _, err = convert.FilesAt([]convert.Log{log}, target, o)
-			must(t, err)
+			must.Do(t, err)
 		}
 		apart(t, filepath.Join(out, "ndjson"))
 		for _, table := range joined.Tables {
@@ -47,16 +48,15 @@ func TestRowsDuckDB(t *testing.T) {
 
 // apart writes the lines of each table to a file of its own: columns of one name may have several types.
 func apart(t *testing.T, path string) {
-	data, err := os.ReadFile(path)
-	must(t, err)
+	data := must.Get(os.ReadFile(path))(t)
 	lines := make(map[string][]byte)
 	for line := range bytes.Lines(data) {
 		var of struct{ Table string }
-		must(t, json.Unmarshal(line, &of))
+		must.Do(t, json.Unmarshal(line, &of))
 		lines[of.Table] = append(lines[of.Table], line...)
 	}
 	for table, text := range lines {
-		must(t, os.WriteFile(path+"-"+table, text, 0o666))
+		must.Do(t, os.WriteFile(path+"-"+table, text, 0o666))
 	}
 }
 
@@ -111,11 +111,4 @@ func (d *disk) Write(b []byte) (int, error) {
 		return 0, d.full
 	}
 	return len(b), nil
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestBudgetDuckDB writes many row groups, as where rows would take more memory than there is for them: no row is lost, and each
@@ -27,15 +28,15 @@ func TestBudgetDuckDB(t *testing.T) {
 	folder := t.TempDir()
 	sink := tables(64<<10, func(path string) (io.Writer, error) {
 		path = filepath.Join(folder, path)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		f, err := os.Create(path)
 		files = append(files, f)
 		return f, err
 	})
 	all, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
-	must(t, err)
+	must.Do(t, err)
 	for _, f := range files {
-		must(t, f.Close())
+		must.Do(t, f.Close())
 	}
 	for table, want := range map[string]uint64{"work": all[0].Kernels, "calls": all[0].Pairs + all[0].APIRecords, "arrows": all[0].Matched + all[0].Waits} {
 		file := fmt.Sprintf("'%s/%s/run=r/*/*/*.parquet'", folder, table)
@@ -69,7 +70,7 @@ func TestSameFiles(t *testing.T) {
 			return buffers[path], nil
 		})
 		_, err := convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(data.Bytes())}}, convert.Options{}, sink)
-		must(t, err)
+		must.Do(t, err)
 		files := make(map[string]string)
 		for path, b := range buffers {
 			files[path] = b.String()

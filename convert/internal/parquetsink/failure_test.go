@@ -10,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/joined"
 	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var errFull = errors.New("the disk is full")
@@ -45,7 +46,7 @@ func TestDiskFull(t *testing.T) {
 	for _, budget := range []int{32 << 10, parquetsink.Budget} {
 		const room = 1 << 30
 		all := disk{t: t, left: room}
-		must(t, write(&all, budget))
+		must.Do(t, write(&all, budget))
 		for _, left := range []int{0, (room - all.left) / 2, room - all.left - 1} {
 			if err := write(&disk{t: t, left: left}, budget); !errors.Is(err, errFull) {
 				t.Errorf("budget %d, room for %d bytes: %v", budget, left, err)

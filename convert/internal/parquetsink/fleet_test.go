@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
@@ -126,14 +127,13 @@ func TestLeftOutDuckDB(t *testing.T) {
 	e := sqltest.Open(t, sqltest.DuckDB)
 	logs := []convert.Log{{Name: "rank0.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 0))}, {Name: "rank1.cudatrace", Open: logtest.Assemble(t, fleetLog(3, 1))}}
 	list, err := ranks.ParseList("1")
-	must(t, err)
+	must.Do(t, err)
 	out := filepath.Join(t.TempDir(), "tables")
 	o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Options: convert.Options{Filter: convert.Filter{Ranks: list}}}
-	target, err := o.Target(out, true)
-	must(t, err)
+	target := must.Get(o.Target(out, true))(t)
 	defer target.Close()
 	_, _, err = convert.FilesAt(logs, target, o)
-	must(t, err)
+	must.Do(t, err)
 	if got := e.Text("select log, rank from '" + out + "/runs/*/*/*/*.parquet'"); got != "rank1.cudatrace 1" {
 		t.Errorf("runs has %s", got)
 	}
@@ -150,8 +150,7 @@ func TestLeftOutDuckDB(t *testing.T) {
 // blocks are the SQL of docs/fleet.md under a mark, by the name in the mark.
 func blocks(t *testing.T, mark string) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../../docs/fleet.md")
-	must(t, err)
+	text := must.Get(os.ReadFile("../../../docs/fleet.md"))(t)
 	all := make(map[string][]string)
 	for _, m := range regexp.MustCompile("<!-- "+mark+": (\\w+) -->\n```sql\n([^`]+)\n```").FindAllStringSubmatch(string(text), -1) {
 		all[m[1]] = append(all[m[1]], m[2])

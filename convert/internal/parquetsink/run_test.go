@@ -6,7 +6,8 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The partition run is what --run says, else the run that 'cudatrace info' shows, else the log's name.
@@ -27,11 +28,8 @@ func TestRun(t *testing.T) {
 			t.Parallel()
 			out := filepath.Join(t.TempDir(), "tables")
 			write(t, out, test.asked, convert.Log{Name: "logs/rank0.cudatrace", Open: logtest.Assemble(t, test.log)})
-			got, err := filepath.Glob(filepath.Join(out, "runs", "*"))
-			must(t, err)
-			if diff := cmp.Diff([]string{filepath.Join(out, "runs", "run="+test.want)}, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			got := must.Get(filepath.Glob(filepath.Join(out, "runs", "*")))(t)
+			goldentest.Same(t, []string{filepath.Join(out, "runs", "run="+test.want)}, got, "result")
 		})
 	}
 }

@@ -2,7 +2,6 @@ package parquetsink_test
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,15 +62,8 @@ func TestSchemaDocument(t *testing.T) {
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n%s\n[Common](#common-columns): %s\n", table.Name, strings.ToUpper(meaning[:1])+meaning[1:], columns(own), strings.Join(others, " "))
 	}
 	want := "\n### Common columns\n\n" + columns(common) + b.String()
-	const path, begin, end = "../../../docs/parquet.md", "<!-- schema: go test ./convert/internal/parquetsink -update -->\n", "\n<!-- end of schema -->"
-	text, err := os.ReadFile(path)
-	must(t, err)
-	head, rest, ok := strings.Cut(string(text), begin)
-	_, tail, ok2 := strings.Cut(rest, end[1:])
-	if !ok || !ok2 {
-		t.Fatalf("%s: the marks are missing", path)
-	}
-	goldentest.Hold(t, path, head+begin+want+end+tail)
+	const begin, end = "<!-- schema: go test ./convert/internal/parquetsink -update -->\n", "\n<!-- end of schema -->"
+	goldentest.Section(t, "../../../docs/parquet.md", begin, end, want)
 }
 
 // columns lists columns; those with one meaning are one line.

@@ -19,17 +19,11 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/parquet/sqltest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 func TestMain(m *testing.M) { logtest.Main(m) }
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // A run is a log with the name of its run.
 type run struct {
@@ -63,11 +57,10 @@ func runs(t testing.TB) (all []run) {
 func write(t testing.TB, out, run string, logs ...convert.Log) []convert.Summary {
 	t.Helper()
 	o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Run: run}
-	target, err := o.Target(out, true)
-	must(t, err)
+	target := must.Get(o.Target(out, true))(t)
 	defer target.Close()
 	all, _, err := convert.FilesAt(logs, target, o)
-	must(t, err)
+	must.Do(t, err)
 	return all
 }
 
@@ -75,8 +68,7 @@ func write(t testing.TB, out, run string, logs ...convert.Log) []convert.Summary
 func reports(t testing.TB, logs ...convert.Log) map[string]*table.Table {
 	t.Helper()
 	sink := stats.New()
-	sums, err := convert.Timeline(logs, convert.Options{}, sink)
-	must(t, err)
+	sums := must.Get(convert.Timeline(logs, convert.Options{}, sink))(t)
 	f := stats.Facts{Startup: true}
 	for i := range sums {
 		f.Incomplete = f.Incomplete || sums[i].Damaged || sums[i].LostTotal() > 0
@@ -301,11 +293,9 @@ func (threadTimes) End(err error) error { return err }
 // The tables have the states of threads and the samples of what they ran that the timeline has, with their stacks.
 func TestThreadTimesDuckDB(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../testdata/threads.log.txt")
-	must(t, err)
+	text := must.Get(os.ReadFile("../../testdata/threads.log.txt"))(t)
 	log, want := convert.Log{Name: "threads", Open: logtest.Assemble(t, string(text))}, make(threadTimes)
-	_, err = convert.Timeline([]convert.Log{log}, convert.Options{}, want)
-	must(t, err)
+	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, want))(t)
 	e, folder, got := sqltest.Open(t, sqltest.DuckDB), t.TempDir(), make(threadTimes)
 	write(t, filepath.Join(folder, "threads"), "threads", log)
 	views(e, folder)
@@ -316,8 +306,7 @@ func TestThreadTimesDuckDB(t *testing.T) {
 			from thread_samples left join native_stacks using (run, host, rank, log_id, native_id) group by all`,
 	} {
 		for _, row := range e.Rows(sql) {
-			n, err := strconv.ParseInt(row[1], 10, 64)
-			must(t, err)
+			n := must.Get(strconv.ParseInt(row[1], 10, 64))(t)
 			got[row[0]] = n
 		}
 	}
@@ -335,8 +324,7 @@ func TestThreadTimesDuckDB(t *testing.T) {
 // The query of docs/parquet.md gives what stats says of Python lines with what they call.
 func TestInclusiveLines(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../docs/parquet.md")
-	must(t, err)
+	text := must.Get(os.ReadFile("../../../docs/parquet.md"))(t)
 	_, rest, _ := strings.Cut(string(text), "```sql\nwith recursive outer_frames")
 	query, _, found := strings.Cut(rest, ";\n```")
 	if !found {
@@ -378,16 +366,16 @@ func TestStepsOfRanksDuckDB(t *testing.T) {
 		filter.Steps.Ranges = pattern.Ranges{Name: "step", Domain: "*"}
 		o := convert.TraceOptions{Format: convert.FormatNamed("parquet"), Run: name, Options: convert.Options{Filter: filter}}
 		target, err := o.Target(filepath.Join(folder, name), true)
-		must(t, err)
+		must.Do(t, err)
 		defer target.Close()
 		_, _, err = convert.FilesAt(logs, target, o)
-		must(t, err)
+		must.Do(t, err)
 	}
 	views(e, folder)
 	sink := stats.New()
 	sink.NameSteps()
 	_, err := convert.Timeline(logs, convert.Options{Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, sink)
-	must(t, err)
+	must.Do(t, err)
 	all := make(map[string]*table.Table)
 	for _, r := range sink.Tables(stats.Facts{Startup: true}) {
 		all[r.Name] = r

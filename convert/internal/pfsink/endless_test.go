@@ -7,6 +7,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A range of NCCL's that makes a communicator, and of which the log has no end, ends where the next range of its track begins, or
@@ -29,13 +30,11 @@ func TestEndlessProcessor(t *testing.T) {
 	outer, inner := span("ncclGroup", 100, 300, 0), span(init, 200, 900, timeline.Unfinished)
 	hang, own := span(init, 200, 900, timeline.Unfinished), span("mine", 200, 900, timeline.Unfinished)
 	path := filepath.Join(t.TempDir(), "trace.pftrace")
-	if err := os.WriteFile(path, encoded(t, []timeline.Event{recording, process,
+	must.Do(t, os.WriteFile(path, encoded(t, []timeline.Event{recording, process,
 		begin(followed, first), begin(followed, reduce), end(followed, reduce), end(followed, first),
 		begin(enclosed, outer), begin(enclosed, inner), end(enclosed, outer), end(enclosed, inner),
 		begin(last, hang), end(last, hang), begin(other, own), begin(other, reduce), end(other, reduce), end(other, own),
-	}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	}), 0o644))
 	tr := tptest.Open(t, path)
 	tptest.NoErrors(t, tr)
 	want := []string{"20 ncclAllReduce 400 100 0", "20 " + init + " 200 200 0", "21 " + init + " 200 100 1", "21 ncclGroup 100 200 0",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tracetest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 var internedText = regexp.MustCompile(`(\w+) \{ iid: (\d+) (?:name|str): "((?:[^"\\]|\\.)*)"`)
@@ -40,10 +41,7 @@ func text(t testing.TB, trace []byte) string {
 
 func plain(t testing.TB, trace []byte) string {
 	t.Helper()
-	text, err := tracetest.Text(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(tracetest.Text(trace))(t)
 	return text
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // encoded returns the trace of events.
@@ -22,13 +23,9 @@ func encoded(t testing.TB, lists ...[]timeline.Event) []byte {
 	var out bytes.Buffer
 	s := New(&out, Options{})
 	for _, events := range lists {
-		if err := s.Take(events); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take(events))
 	}
-	if err := s.End(nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.End(nil))
 	return out.Bytes()
 }
 
@@ -193,10 +190,7 @@ func times(t testing.TB, trace []byte) (begin, end []uint64) {
 		if kind == nil {
 			continue
 		}
-		ns, err := strconv.ParseUint(by[1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := must.Get(strconv.ParseUint(by[1], 10, 64))(t)
 		sequence := sequenceOf.FindStringSubmatch(packet)[1]
 		if at[sequence] += ns; kind[1] == "1" {
 			begin = append(begin, at[sequence])
@@ -484,9 +478,7 @@ func TestEnd(t *testing.T) {
 	if err := s.End(nil); err != nil || w.n != 0 {
 		t.Errorf("an empty timeline has %d bytes, %v", w.n, err)
 	}
-	if err := s.Take(callEvents()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Take(callEvents()))
 	n := w.n
 	if err := s.End(errors.New("the log is gone")); err != nil || w.n != n {
 		t.Errorf("after a failure %d bytes are written, %v", w.n-n, err)
@@ -522,5 +514,63 @@ func TestAlikeLaunches(t *testing.T) {
 	}
 	if n := strings.Count(last, " args {"); n != 1 { // its correlation ID
 		t.Errorf("the last launch has %d arguments of its own, want 1: %s", n, last)
+	}
+}
+
+// TestShares compares the rate of a copy with what its way gives: PCIe 5.0 with 16 lanes carries 63 GB/s, and the
+// memory of an H200 4,814 GB/s, half of it for a copy.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	h200 := timeline.GPU{Name: "NVIDIA H200", Bandwidth: 4_814_304_000, Link: timeline.Link{Generation: 1, MaxGeneration: 5, Width: 16}}
+	shares := regexp.MustCompile(`(throughput_GBps|\w+_share_percent) \w+: [\d.]+`)
+	for name, c := range map[string]struct {
+		gpu  timeline.GPU
+		copy timeline.MemcpyShape
+		want []string
+	}{
+		"host to device":   {h200, timeline.MemcpyShape{CopyKind: 1}, []string{"throughput_GBps double_value: 57.5", "link_share_percent uint_value: 91"}},
+		"device to host":   {h200, timeline.MemcpyShape{CopyKind: 2}, []string{"throughput_GBps double_value: 57.5", "link_share_percent uint_value: 91"}},
+		"host to array":    {h200, timeline.MemcpyShape{CopyKind: 3}, []string{"throughput_GBps double_value: 57.5", "link_share_percent uint_value: 91"}},
+		"within a device":  {h200, timeline.MemcpyShape{CopyKind: 8}, []string{"throughput_GBps double_value: 57.5", "memory_share_percent uint_value: 2"}},
+		"between devices":  {h200, timeline.MemcpyShape{CopyKind: 10, DstDevice: 1}, []string{"throughput_GBps double_value: 57.5"}},
+		"other's memory":   {h200, timeline.MemcpyShape{CopyKind: 8, DstDevice: 1}, []string{"throughput_GBps double_value: 57.5"}},
+		"within the host":  {h200, timeline.MemcpyShape{CopyKind: 9}, []string{"throughput_GBps double_value: 57.5"}},
+		"an unknown link":  {timeline.GPU{}, timeline.MemcpyShape{CopyKind: 1}, []string{"throughput_GBps double_value: 57.5"}},
+		"unknown capacity": {timeline.GPU{}, timeline.MemcpyShape{CopyKind: 8}, []string{"throughput_GBps double_value: 57.5"}},
+	} {
+		c.copy.Bytes, c.gpu.Index = 57_500_000, context.GPU
+		got := shares.FindAllString(text(t, encoded(t, []timeline.Event{recording, &timeline.GPUs{List: []timeline.GPU{{Name: "another"}, c.gpu}}, process, context, stream,
+			&timeline.WorkList{Stream: stream, List: []timeline.Work{work(1, 100, 1_000_000, timeline.MemcpyWork, &timeline.Shape{Memcpy: c.copy})}}})), -1)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// The time that CUPTI took has a track where it is a hundredth of the time or more; less is in the way of what people look for.
+func TestNegligible(t *testing.T) {
+	t.Parallel()
+	for _, of := range []struct {
+		spans  int
+		length uint64
+		shown  bool
+	}{{1, 9_999, false}, {1, 10_000, true}, {2, 5_000, true}, {maxOverheads, 1, true}} {
+		p := &timeline.Process{PID: 10, Name: "app"}
+		thread := &timeline.Thread{Process: p, TID: 10, Main: true}
+		track := &timeline.Track{Process: p, Category: timeline.CUPTI}
+		events := []timeline.Event{&timeline.Recording{Processes: 1}, p,
+			&timeline.Slices{Thread: thread, List: []timeline.Slice{{Function: launch, Arguments: &timeline.Arguments{Args: []uint64{0, 1}}, Start: 1000, End: 1_001_000}}}}
+		for i := range of.spans {
+			start := 2000 + uint64(i)*of.length
+			flush := timeline.Span{Name: "flush", Start: start, End: start + of.length}
+			events = append(events, &timeline.SpanEnd{Track: track, Span: flush})
+		}
+		var out bytes.Buffer
+		s := New(&out, Options{})
+		must.Do(t, s.Take(events))
+		must.Do(t, s.End(nil))
+		if shown := bytes.Contains(out.Bytes(), []byte("CUPTI overhead")); shown != of.shown {
+			t.Errorf("%d spans of %d ns in 1 ms: shown %v, want %v", of.spans, of.length, shown, of.shown)
+		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A sink notes events in words. It fails from one Take on, or never.
@@ -127,9 +127,7 @@ func TestOrder(t *testing.T) {
 			if err := p.Close(); err != nil || p.Err() != nil {
 				t.Fatalf("%v, %v", err, p.Err())
 			}
-			if diff := cmp.Diff(c.want, s.events); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, c.want, s.events, "events")
 			if slices.Contains(s.takes, 0) {
 				t.Errorf("the sink takes %d events", s.takes)
 			}
@@ -161,9 +159,7 @@ func TestManyBatches(t *testing.T) {
 			for i := range n {
 				give(p, i)
 			}
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Close())
 			if s.next != n {
 				t.Errorf("%d came, want %d", s.next, n)
 			}
@@ -247,13 +243,9 @@ func TestCallerKeepsItsMemory(t *testing.T) {
 		p.Work(streams[0], &w)
 	}
 	sl, w = timeline.Slice{}, timeline.Work{}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	want := []string{"thread 0: 0-0(100) 1-10(101) 2-20(102)", "stream 0: 0+0 1+10"}
-	if diff := cmp.Diff(want, s.events); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, s.events, "events")
 }
 
 // Each event moves by what was said last before it came.
@@ -280,9 +272,7 @@ func TestShift(t *testing.T) {
 	p.Convert(timeline.Shifted(0))
 	each()
 	p.Convert(timeline.Shifted(7))
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	want := []string{
 		"note 100", "thread 0: 100-105(90)", "stream 0: 100+3",
 		"note 120", "thread 0: 120-125(110)", "stream 0: 120+3",
@@ -290,9 +280,7 @@ func TestShift(t *testing.T) {
 		"note 90", "thread 0: 90-95(80)", "stream 0: 90+3",
 		"note 100", "thread 0: 100-105(90)", "stream 0: 100+3",
 	}
-	if diff := cmp.Diff(want, s.events); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, s.events, "events")
 }
 
 // A shift holds for all batches to come and for no longer, whatever their memory was used for.
@@ -307,9 +295,7 @@ func TestShiftLasts(t *testing.T) {
 			note(p, 100)
 		}
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 	want := slices.Concat(slices.Repeat([]string{"note 100"}, n), slices.Repeat([]string{"note 101"}, n), slices.Repeat([]string{"note 100"}, n))
 	for i, e := range s.events {
 		if e != want[i] {
@@ -419,7 +405,5 @@ func TestBatchesForget(t *testing.T) {
 	if b := p.batch; b.lastCalls != nil || b.lastWork != nil || slices.ContainsFunc(b.events[:cap(b.events)], func(e timeline.Event) bool { return e != nil }) {
 		t.Errorf("an empty batch points to events: %v", b.events[:cap(b.events)])
 	}
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Close())
 }

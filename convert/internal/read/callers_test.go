@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 const callerLog = `function id=1 name=cuLaunchKernel library=driver args="function:handle gridX:u32 stream:handle"
@@ -39,9 +38,7 @@ func TestCallers(t *testing.T) {
 			got[id] = at.Place
 		}
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("callers (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "callers")
 	if c.Callers.ByID(1) != c.Callers.ByID(1000000) {
 		t.Error("two IDs with one content are two callers")
 	}
@@ -95,9 +92,7 @@ func TestJoined(t *testing.T) {
 	for _, p := range both.Params {
 		names = append(names, p.Name)
 	}
-	if diff := cmp.Diff([]string{"function", "gridX", "stream", "shared"}, names); diff != "" {
-		t.Errorf("parameters (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"function", "gridX", "stream", "shared"}, names, "parameters")
 	for want, x := range map[string][2][]uint64{
 		"[1 2 3 30]": {{1, 2, 3}, {10, 20, 30}},
 		"[1 2 3]":    {{1, 2, 3}, {10, 20}}, // a list that was cut

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // mergedCalls returns the calls of all threads of a log, a line each, by thread.
@@ -126,9 +125,7 @@ process_end pid=1 time=900`,
 			t.Parallel()
 			for name, open := range inBlocks(t, test.log) {
 				lines, _ := mergedCalls(t, open)
-				if diff := cmp.Diff(test.want, lines[ThreadKey{PID: 1, TID: 1}]); diff != "" {
-					t.Errorf("%s: calls (-want +got):\n%s", name, diff)
-				}
+				goldentest.Same(t, test.want, lines[ThreadKey{PID: 1, TID: 1}], "%s: calls", name)
 			}
 		})
 	}
@@ -155,9 +152,7 @@ api pid=2 tid=7 domain=1 name=f start=31 dur=1
 		got, counts := mergedCalls(t, open)
 		other := uint64(len(got[ThreadKey{PID: 9, TID: 9}]))
 		delete(got, ThreadKey{PID: 9, TID: 9})
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: calls (-want +got):\n%s", name, diff)
-		}
+		goldentest.Same(t, want, got, "%s: calls", name)
 		if counts != (Counts{Pairs: 3 + other/2, APIs: 3 + other/2}) {
 			t.Errorf("%s: counted are %+v", name, counts)
 		}

@@ -10,20 +10,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // openLog opens a log for the time of a test.
 func openLog(t testing.TB, open logtest.Opener) *tracelog.Reader {
 	t.Helper()
-	r, err := open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(open())(t)
 	t.Cleanup(func() { r.Close() })
 	return r
 }
@@ -31,9 +28,7 @@ func openLog(t testing.TB, open logtest.Opener) *tracelog.Reader {
 // take gives a catalog what a reader still has.
 func take(t testing.TB, c *Catalog, r *tracelog.Reader) *Catalog {
 	t.Helper()
-	if err := c.Read(r, func(float64) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Read(r, func(float64) {}))
 	return c
 }
 
@@ -49,9 +44,7 @@ func catalogOf(t testing.TB, open logtest.Opener) *Catalog {
 func resolved(t testing.TB, open logtest.Opener) *Catalog {
 	t.Helper()
 	c := catalogOf(t, open)
-	if err := c.Processes.Resolve(open, c.Contents); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Processes.Resolve(open, c.Contents))
 	return c
 }
 
@@ -105,9 +98,7 @@ func TestTimeOfLog(t *testing.T) {
 func TestMeta(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, logtest.Assemble(t, "meta key=host value=a\nmeta key=host value=b\nmeta key=pid value=7"))
-	if diff := cmp.Diff(map[string]string{"host": "b", "pid": "7"}, c.Meta); diff != "" {
-		t.Errorf("facts (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]string{"host": "b", "pid": "7"}, c.Meta, "facts")
 }
 
 // A filter leaves out the definitions and statements that it does not want; the end of the
@@ -121,12 +112,8 @@ note time=200 pid=1 text=taken
 end time=500 complete=1`)
 	filter := tracelog.Filter{PIDs: []uint32{1}, Kinds: []tracelog.Kind{tracelog.KindProcess, tracelog.KindNote}}
 	c := take(t, NewCatalog(&filter), openLog(t, open))
-	if diff := cmp.Diff([]uint32{1}, c.Processes.PIDs); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]tracelog.Note{{Time: 200, PID: 1, Text: "taken"}}, c.Outcome.Notes); diff != "" {
-		t.Errorf("notes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []uint32{1}, c.Processes.PIDs, "processes")
+	goldentest.Same(t, []tracelog.Note{{Time: 200, PID: 1, Text: "taken"}}, c.Outcome.Notes, "notes")
 	if c.Outcome.End == nil || c.First() != 100 || c.Last() != 500 {
 		t.Errorf("the end is %+v, the time %d to %d", c.Outcome.End, c.First(), c.Last())
 	}
@@ -194,9 +181,7 @@ func TestReadProgress(t *testing.T) {
 	}
 	r := openLog(t, logtest.Parts(t, parts...))
 	var shares []float64
-	if err := NewCatalog(nil).Read(r, func(share float64) { shares = append(shares, share) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, NewCatalog(nil).Read(r, func(share float64) { shares = append(shares, share) }))
 	if len(shares) != 4 || !slices.IsSorted(shares) || shares[0] <= 0 || shares[0] > 0.5 || shares[3] < 0.9 || shares[3] > 1 {
 		t.Errorf("the shares of 200 blocks are %v", shares)
 	}
@@ -218,11 +203,80 @@ func TestReadDamaged(t *testing.T) {
 	if c := take(t, NewCatalog(nil), r); c.Totals[tracelog.KindMarker] != 2 || c.First() != 100 || c.Last() != 300 || r.Damage().Count != 1 {
 		t.Errorf("%d markers from %d to %d, damage %v", c.Totals[tracelog.KindMarker], c.First(), c.Last(), r.Damage())
 	}
-	r, err := tracelog.NewReader(failingFile{bytes.NewReader(log), int64(from)}, int64(len(log)), "test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = must.Get(tracelog.NewReader(failingFile{bytes.NewReader(log), int64(from)}, int64(len(log)), "test"))(t)
 	if err := NewCatalog(nil).Read(r, func(float64) {}); !errors.Is(err, errFile) || errors.Is(err, io.EOF) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestCommunicators(t *testing.T) {
+	t.Parallel()
+	c := catalogOf(t, logtest.Assemble(t, `
+nccl_call pid=1 tid=1 name=ncclAllReduce time=10 known=0x3 communicator=0xa00000001 bytes=100
+nccl_call pid=1 tid=1 name=ncclAllGather time=20 known=0x3 communicator=0xb00000001 bytes=7
+nccl_call pid=2 tid=2 name=ncclAllReduce time=20 known=0x3 communicator=0xa00000001 bytes=18446744073709551615
+nccl_call pid=2 tid=2 name=ncclAllReduce time=30 known=0x3 communicator=0xa00000001 bytes=1
+nccl_call pid=1 tid=1 name=ncclSend time=40 known=0x3 communicator=0xa00000001 bytes=11
+nccl_call pid=1 tid=1 name=ncclFuture time=50
+nccl_call pid=3 tid=3 name=ncclReduce time=60 known=0x2 bytes=5
+nccl_call pid=1 tid=1 name=ncclCommDestroy time=70 known=0x5 communicator=0xa00000001 ranks=8 rank=3
+end time=100 complete=1
+`))
+	got := ""
+	for _, x := range c.Communicators.List {
+		got += fmt.Sprintf("%d %#x rank %d of %d: %d, %d\n", x.PID, x.Hash, x.Rank, x.Ranks, x.Calls, x.Bytes)
+	}
+	const want = `1 0xa00000001 rank 3 of 8: 2, 111
+1 0xb00000001 rank 0 of 0: 1, 7
+2 0xa00000001 rank 0 of 0: 2, 18446744073709551615
+3 0x0 rank 0 of 0: 1, 5
+`
+	if got != want || c.Communicators.Further != 0 {
+		t.Errorf("%s and %d, want %s", got, c.Communicators.Further, want)
+	}
+}
+
+// A log may name any number of communicators.
+func TestManyCommunicators(t *testing.T) {
+	t.Parallel()
+	var c Communicators
+	for i := range uint64(maxCommunicators + 10) {
+		if of := c.of(communicatorKey{1, i}); (of == nil) != (i >= maxCommunicators) {
+			t.Fatalf("communicator %d is %v", i, of)
+		}
+	}
+}
+
+// The symbol of a host stub names its kernel. Other symbols name none.
+func TestHostStub(t *testing.T) {
+	t.Parallel()
+	for symbol, want := range map[string]string{
+		"_Z24__device_stub__Z5smallPfPf":                    "_Z5smallPf",
+		"_ZL24__device_stub__Z5smallPfPf":                   "_Z5smallPf",
+		"_Z24__device_stub__Z5smallPfPf.constprop.0":        "_Z5smallPf",
+		"_Z20__device_stub__Z1kPiPi":                        "_Z1kPi",
+		"_ZL37__device_stub__Z4axpyIfEvT_PKS0_PS0_ifPKfPfi": "_Z4axpyIfEvT_PKS0_PS0_i",
+		"_Z31__device_stub__ZN2ns5smallEPfS_PfS_":           "_ZN2ns5smallEPfS_",
+		"_Z24__device_stub__Z5smallPf":                      "_Z5smallPf",
+		"_Z25__device_stub__Z5smallPf":                      "", // cut off
+		"_Z14__device_stub_v":                               "",
+		"_Z3__device_stub__Z5smallPf":                       "",
+		"_Z99999999999999999999__device_stub__Z5smallPfPf":  "",
+		"_Z-24__device_stub__Z5smallPfPf":                   "",
+		"_Z+24__device_stub__Z5smallPfPf":                   "",
+		"_Z5smallPf":                                        "",
+		"_ZN3abc24__device_stub__Z5smallPfEPf":              "",
+		"_Z19__device_stub__plaini":                         "",
+		"__device_stub__Z5smallPf":                          "",
+		"_Z31__wrapper__device_stub_smallIfEvRPf":           "",
+		"main": "", "": "", "_Z": "",
+	} {
+		got := ""
+		if k := hostStub(symbol); k != nil {
+			got = k.Name
+		}
+		if got != want {
+			t.Errorf("%q is the host stub of %q, want %q", symbol, got, want)
+		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -47,10 +49,7 @@ func TestKnown(t *testing.T) {
 func followedCatalog(t *testing.T, log string) *Catalog {
 	t.Helper()
 	c := NewFollowing()
-	r, err := logtest.Assemble(t, log)()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(logtest.Assemble(t, log)())(t)
 	defer r.Close()
 	for {
 		if more, err := c.Next(r); err != nil {
@@ -94,9 +93,7 @@ func TestFollowing(t *testing.T) {
 		{"1  0-0 false"}, {"1 first 90-0 true"}, {"1 first 90-0 true", "2 other 120-0 false"},
 		{"1 first 90-200 true", "1 second 200-0 false", "2 other 120-0 false"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("programs by step (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "programs by step")
 	for o, m := range c.Watermarks.all {
 		if len(m.from)+len(m.at) > 0 {
 			t.Errorf("blocks of %v are kept", o)

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // inventoryText shows the GPUs of a timeline, and the number of each device of each log.
@@ -104,9 +103,7 @@ log 0: 1/0 is 0`},
 				v.Number(c)
 				logs = append(logs, c)
 			}
-			if diff := cmp.Diff(test.want, inventoryText(&v, logs)); diff != "" {
-				t.Errorf("GPUs (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, test.want, inventoryText(&v, logs), "GPUs")
 		})
 	}
 }
@@ -121,9 +118,7 @@ func TestDevicesOfMixedBlocks(t *testing.T) {
 	v.Number(c)
 	want := "GPU 0: \"\" \"\" first 1/0\nGPU 1: \"\" \"\" first 1/1\nGPU 2: \"\" \"\" first 1/2\nGPU 3: \"\" \"\" first 2/0\n" +
 		"log 0: 1/0 is 0\nlog 0: 1/1 is 1\nlog 0: 1/2 is 2\nlog 0: 2/0 is 3"
-	if diff := cmp.Diff(want, inventoryText(&v, []*Catalog{c})); diff != "" {
-		t.Errorf("GPUs (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, inventoryText(&v, []*Catalog{c}), "GPUs")
 	if !c.GPUs.Uses(3) || c.GPUs.Uses(4) {
 		t.Error("the log uses GPU 3 and no GPU 4")
 	}
@@ -141,9 +136,7 @@ memset pid=1 device=2 start=5`))
 		L2Cache: 1, Clock: 2, CopyEngines: 3, ECC: true,
 		Limits: timeline.Limits{WarpSize: 32, MaxWarps: 4, MaxBlocks: 5, MaxSharedMemory: 6, MaxRegisters: 7, BlockRegisters: 8, BlockSharedMemory: 9, BlockThreads: 10},
 		Link:   timeline.Link{Address: "0000:18:00.0", Generation: 1, Width: 8, MaxGeneration: 5, MaxWidth: 16}}}
-	if diff := cmp.Diff(want, v.List); diff != "" {
-		t.Errorf("GPUs (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, v.List, "GPUs")
 }
 
 // Streams are listed by process, context and number; a later record replaces one of the
@@ -158,9 +151,7 @@ stream pid=1 context=1 id=9 priority=-5
 context pid=1 id=1 device=0 null_stream=7
 context pid=1 id=1 device=4 null_stream=9`))
 	want := []StreamKey{{1, 1, 9}, {1, 1, 13}, {1, 2, 7}, {2, 1, 7}}
-	if diff := cmp.Diff(want, c.GPUs.StreamKeys()); diff != "" {
-		t.Errorf("streams (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, c.GPUs.StreamKeys(), "streams")
 	if s := c.GPUs.Streams[StreamKey{1, 1, 9}]; s.Priority != -5 {
 		t.Errorf("stream 9 is %+v", s)
 	}

@@ -3,9 +3,8 @@ package read
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -76,9 +75,7 @@ name pid=10 object_kind=4 id=1 context=9 device=3 name="a context"`))
 	n := &c.Names
 	got := []string{n.Stream(10, 1, 7), n.Stream(10, 2, 7), n.Stream(10, 3, 7), n.Stream(11, 1, 7), n.Context(10, 1), n.Context(10, 7), n.Context(11, 1)}
 	want := []string{"stream of context 1", "stream of context 2", "", "", "a context", "", ""}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "names")
 }
 
 // A device is called by its product and by the name that the program gave it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -26,9 +27,7 @@ lost cause=from_the_future count=5`)).Outcome.Lost()
 		want[cause] = 0
 	}
 	want["ring_buffer"], want["from_the_future"] = 7, 5
-	if diff := cmp.Diff(want, lost); diff != "" {
-		t.Errorf("lost (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, lost, "lost")
 }
 
 // remarksText shows remarks, a line each.
@@ -111,9 +110,7 @@ func TestCompleteUntil(t *testing.T) {
 	if diff := cmp.Diff([]uint64{100, 190, 300, 0}, got); diff != "" {
 		t.Errorf("calls, and records of processes 1, 2 and 3, are complete until (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]uint32{1, 2}, slices.Sorted(maps.Keys(o.ends))); diff != "" {
-		t.Errorf("processes that have ended (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []uint32{1, 2}, slices.Sorted(maps.Keys(o.ends)), "processes that have ended")
 }
 
 // Only where CUPTI recorded all of a process should each call that puts work on a GPU have
@@ -232,9 +229,7 @@ end time=9000`))
 			got = append(got, fmt.Sprint(g.Name, " ", c.Horizon(g)))
 		}
 	}
-	if diff := cmp.Diff([]string{"one 4900", "two 8000", "three 9000", "four 9000"}, got); diff != "" {
-		t.Errorf("programs with their horizon (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"one 4900", "two 8000", "three 9000", "four 9000"}, got, "programs with their horizon")
 }
 
 // What is known of the error of the wall clock: it holds for all readings, of all logs of a host.

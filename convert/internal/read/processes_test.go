@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -70,9 +69,7 @@ process pid=1 start=5000 exe=/bin/two args=two
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(test.want, programsText(resolved(t, logtest.Assemble(t, test.log)))); diff != "" {
-				t.Errorf("programs (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, test.want, programsText(resolved(t, logtest.Assemble(t, test.log))), "programs")
 		})
 	}
 }
@@ -107,9 +104,7 @@ symbol pid=1 time=2000 handle=7 name=first`))
 		}
 		got = append(got, name)
 	}
-	if diff := cmp.Diff([]string{"first", "second", ""}, got); diff != "" {
-		t.Errorf("kernel of handle 7 in each program (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"first", "second", ""}, got, "kernel of handle 7 in each program")
 }
 
 // The processes of a log are those that it says something of, in the order in which it names
@@ -118,9 +113,7 @@ func TestPIDs(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(t, logtest.Parts(t, "marker pid=3 tid=1 time=5", "process pid=1 start=1", "kernel pid=2 start=5",
 		"thread pid=6 tid=6\ndevice pid=7\nprocess_end pid=8", "symbol pid=5 time=1 handle=1", "call pid=3 tid=1 func=#1 enter=4"))
-	if diff := cmp.Diff([]uint32{3, 1, 2, 5}, c.Processes.PIDs); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []uint32{3, 1, 2, 5}, c.Processes.PIDs, "processes")
 	if p := c.Processes.Get(6); p != nil {
 		t.Errorf("process 6 is %+v", p)
 	}
@@ -144,9 +137,7 @@ func TestKindsOfProcesses(t *testing.T) {
 		"4: marker true, kernel or call false, work false",
 		"5: marker false, kernel or call false, work true",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("processes (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "processes")
 	if !l.Have(tracelog.KindMarker) || l.Have(tracelog.KindMemory) {
 		t.Error("the log has markers and no memory records")
 	}

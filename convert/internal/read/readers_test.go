@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -31,10 +31,7 @@ func eventLine(kind string, at uint64) string {
 func partsOf(t testing.TB, words string) (parts []string) {
 	for _, word := range strings.Fields(words) {
 		kind, at, _ := strings.Cut(word, "@")
-		n, err := strconv.ParseUint(at, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.ParseUint(at, 10, 64))(t)
 		parts = append(parts, eventLine(kind, n))
 	}
 	return parts
@@ -42,10 +39,7 @@ func partsOf(t testing.TB, words string) (parts []string) {
 
 func openReaders(t testing.TB, open logtest.Opener, filter *tracelog.Filter) *Readers {
 	t.Helper()
-	rs, err := OpenReaders(open, numbered(t, open).Contents, filter)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rs := must.Get(OpenReaders(open, numbered(t, open).Contents, filter))(t)
 	t.Cleanup(rs.Close)
 	return rs
 }
@@ -137,9 +131,7 @@ func TestReadersFilter(t *testing.T) {
 	if got := order(openReaders(t, open, filter)); got != "call@200 kernel@210" {
 		t.Errorf("the blocks are %s", got)
 	}
-	if diff := cmp.Diff(&tracelog.Filter{From: 150, To: 250}, filter); diff != "" {
-		t.Errorf("the filter has changed (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, &tracelog.Filter{From: 150, To: 250}, filter, "the filter has changed")
 }
 
 // The share is that of the time with which all readers are through.
@@ -152,9 +144,7 @@ func TestReadersShare(t *testing.T) {
 	}
 	shares = append(shares, rs.Share(1000, 2000))
 	want := []float64{0, 0, 0.1, 0.3, 0.5, 0.9, 1} // calls, kernels, calls, kernels, calls; the end of both
-	if diff := cmp.Diff(want, shares); diff != "" {
-		t.Errorf("shares (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, shares, "shares")
 	if rs.Share(0, 0) != 0 || rs.Share(5, 4) != 0 {
 		t.Errorf("of no time the shares are %g and %g", rs.Share(0, 0), rs.Share(5, 4))
 	}
@@ -188,21 +178,15 @@ func TestReadersErr(t *testing.T) {
 	contents := numbered(t, logtest.InMemory(g.Bytes())).Contents
 	log := bytes.Clone(g.Bytes())
 	log[from+26] = 0 // rows, of which a block has some
-	rs, err := OpenReaders(logtest.InMemory(logtest.Mended(log)), contents, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rs := must.Get(OpenReaders(logtest.InMemory(logtest.Mended(log)), contents, nil))(t)
 	for rs.Next() != nil {
 	}
 	if rs.Err() == nil || rs.Err().Error() != "test was changed while it was read" {
 		t.Errorf("the error is %v", rs.Err())
 	}
-	rs, err = OpenReaders(func() (*tracelog.Reader, error) {
+	rs = must.Get(OpenReaders(func() (*tracelog.Reader, error) {
 		return tracelog.NewReader(failingFile{bytes.NewReader(g.Bytes()), int64(from)}, int64(g.Len()), "test")
-	}, contents, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, contents, nil))(t)
 	for rs.Next() != nil {
 	}
 	if !errors.Is(rs.Err(), errFile) {

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -105,9 +106,7 @@ func TestLows(t *testing.T) {
 			t.Parallel()
 			open := logtest.Parts(t, test.parts...)
 			c := catalogOf(t, open)
-			if diff := cmp.Diff(test.want, lowsOf(t, c, open, test.of(c))); diff != "" {
-				t.Errorf("lows (-want +got):\n%s", diff)
-			}
+			goldentest.Same(t, test.want, lowsOf(t, c, open, test.of(c)), "lows")
 		})
 	}
 }
@@ -159,9 +158,7 @@ func TestLowsOfMixedBlocks(t *testing.T) {
 		{"the work of a process without any", process(2, tracelog.KindKernel), []uint64{500, 500, 500, 500, never, never}},
 	} {
 		c := catalogOf(t, open)
-		if diff := cmp.Diff(test.want, lowsOf(t, c, open, test.of(c))); diff != "" {
-			t.Errorf("%s: lows (-want +got):\n%s", test.name, diff)
-		}
+		goldentest.Same(t, test.want, lowsOf(t, c, open, test.of(c)), "%s: lows", test.name)
 	}
 }
 

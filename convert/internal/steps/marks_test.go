@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/internal/steps"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A finding finds the steps of a timeline, and those that it would have without ranges.
@@ -62,19 +63,14 @@ func TestStepsWithoutMarks(t *testing.T) {
 	t.Parallel()
 	var paths []string
 	for _, glob := range []string{"*", "ranks/*"} {
-		more, err := filepath.Glob("../../../testdata/gpu/logs/" + glob + ".cudatrace")
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Get(filepath.Glob("../../../testdata/gpu/logs/" + glob + ".cudatrace"))(t)
 		paths = append(paths, more...)
 	}
 	mark := func(*timeline.Process, uint64) {}
 	marked, same := 0, 0
 	for _, path := range paths {
 		f := &finding{steps.New(mark), steps.New(mark), make(map[*timeline.Stream]*steps.Stream)}
-		if _, err := convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, f); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{convert.Path(path)}, convert.Options{}, f))(t)
 		with, without := f.marked.Main(), f.bare.Main()
 		if len(with) == 0 {
 			continue

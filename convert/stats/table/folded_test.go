@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Stacks come in the order of their frames, equal ones together, each in a line whose last word is the weight.
@@ -21,9 +23,7 @@ func TestFolded(t *testing.T) {
 	f.Add([]string{"nothing"}, 0)
 	f.Add(nil, 9)
 	var out bytes.Buffer
-	if err := f.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(&out))
 	want := "(none) 18446744073709551615\nmain 5\nmain;a,x y;z 1\nmain;b 7\n"
 	if out.String() != want {
 		t.Errorf("%q, want %q", &out, want)
@@ -40,9 +40,7 @@ func TestFoldedBound(t *testing.T) {
 		f.Add([]string{"main", fmt.Sprint(i)}, 1)
 	}
 	var out bytes.Buffer
-	if err := f.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Write(&out))
 	if first, _, _ := strings.Cut(out.String(), "\n"); first != fmt.Sprint("main ", more+1) || strings.Count(out.String(), "\n") != room {
 		t.Errorf("%d lines, the first is %q", strings.Count(out.String(), "\n"), first)
 	}

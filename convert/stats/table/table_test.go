@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -9,6 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func rowsOf(list [][]any) (rows []Row) {
@@ -39,9 +43,7 @@ func empty() *Table {
 func TestText(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := WriteText(&out, []*Table{sample(), empty()}, 140); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteText(&out, []*Table{sample(), empty()}, 140))
 	const want = `things: all things
   name                        count    total    share    bytes   GB/s          at  process  address  peer  from
   void gemm<float, 128, 64>  12,345  7.33 µs   12.3 %  4.0 KiB  32.50  1.500000 s     3200     0xff   yes  Zażółć
@@ -52,9 +54,7 @@ func TestText(t *testing.T) {
 
 nothing: no <things>
 `
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, out.String(), "result")
 }
 
 // Columns are left out from the highest rank on, names are cut in the middle, and no line is
@@ -66,9 +66,7 @@ func TestWidth(t *testing.T) {
 	long.Notes, long.LeftOut = nil, 0
 	for width := 49; width < 200; width++ {
 		var out strings.Builder
-		if err := WriteText(&out, []*Table{long}, width); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteText(&out, []*Table{long}, width))
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("width %d: %d characters: %s", width, n, line)
@@ -83,9 +81,7 @@ func TestWidth(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := WriteMarkdown(&out, []*Table{sample(), empty()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteMarkdown(&out, []*Table{sample(), empty()}))
 	const want = "### things: all things\n\n" +
 		"| name | count | total | share | bytes | GB/s | at | process | address | peer | from |\n" +
 		"|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|\n" +
@@ -94,25 +90,19 @@ func TestMarkdown(t *testing.T) {
 		"|  | - | - | - | - | - | - | - | - | - | - |\n\n" +
 		"2 more rows are not shown\na note\n\n" +
 		"### nothing: no things\n\nno <things>\n"
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, out.String(), "result")
 }
 
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	for _, table := range []*Table{sample(), empty()} {
-		if err := table.WriteCSV(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.WriteCSV(&out))
 	}
 	const keys = "name,count,total_ns,share,bytes,gbps,at_ns,pid,address,peer,from,hidden\n"
 	const want = keys + "\"void gemm<float, 128, 64>\",12345,7330,0.123457,4096,32.5,1500000000,3200,0xff,true,Zażółć,1\n" +
 		"a\x1b[31m|`b,1,1234567.25,1,512,,,,,false,,2\n" + ",,,,,,,,,,,\n" + keys
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, out.String(), "result")
 }
 
 // hostile is a table with texts that a spreadsheet would run, and fractions that are no numbers.
@@ -129,18 +119,14 @@ func hostile() *Table {
 func TestCSVTexts(t *testing.T) {
 	t.Parallel()
 	var out, sheet strings.Builder
-	if err := hostile().WriteCSV(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, hostile().WriteCSV(&out))
 	lines := []string{"name,change,list,cell,shares"}
 	texts := []string{`'=cmd|' /C calc'!A1`, "'+1+1", "'-2+3", "'@SUM(A1)", "'\t=1", "' =1", "a b c", "a=b"}
 	for _, s := range texts {
 		lines = append(lines, s+",-1.5,"+s+","+s+", -1")
 	}
 	want := strings.ReplaceAll(strings.Join(append(lines, ",,,,", ""), "\n"), ", -1", `," -1"`)
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, out.String(), "result")
 	if err := WriteSheet(&sheet, [][]string{{"12.5", "=1", "a\nb"}}); err != nil || sheet.String() != "12.5,'=1,a b\n" {
 		t.Errorf("%v, %q", err, sheet.String())
 	}
@@ -152,20 +138,14 @@ func TestNoNumber(t *testing.T) {
 	var text, object strings.Builder
 	tables := []*Table{hostile()}
 	tables[0].Sort("change")
-	for _, err := range []error{WriteText(&text, tables, 80), WriteJSON(&object, nil, tables)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(WriteText(&text, tables, 80), WriteJSON(&object, nil, tables)))
 	var members map[string]any
 	if err := json.Unmarshal([]byte(object.String()), &members); err != nil {
 		t.Fatalf("%v in\n%s", err, object.String())
 	}
 	rows := members["hostile"].([]any)
 	want := map[string]any{"name": "", "change": nil, "list": nil, "cell": nil, "shares": []any{nil}}
-	if diff := cmp.Diff(want, rows[len(rows)-1]); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, rows[len(rows)-1], "result")
 	if s := text.String(); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
 		t.Error(s)
 	}
@@ -174,9 +154,7 @@ func TestNoNumber(t *testing.T) {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := WriteJSON(&out, []Member{{"version", 1}}, []*Table{sample(), empty()}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteJSON(&out, []Member{{"version", 1}}, []*Table{sample(), empty()}))
 	const want = `{
   "version": 1,
   "things": [
@@ -196,9 +174,7 @@ func TestJSON(t *testing.T) {
   }
 }
 `
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, out.String(), "result")
 }
 
 func TestSort(t *testing.T) {
@@ -254,11 +230,7 @@ func TestProse(t *testing.T) {
 	t.Parallel()
 	var text, markdown, csv, json strings.Builder
 	tables := []*Table{prose()}
-	for _, err := range []error{WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), tables[0].WriteCSV(&csv), WriteJSON(&json, nil, tables)} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	must.Do(t, errors.Join(WriteText(&text, tables, 30), WriteMarkdown(&markdown, tables), tables[0].WriteCSV(&csv), WriteJSON(&json, nil, tables)))
 	for name, c := range map[string][2]string{
 		"text": {text.String(), `words: in words
   1. a <b> *c*

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestKinds names the kinds of descriptors of this process.
@@ -17,31 +19,17 @@ func TestKinds(t *testing.T) {
 	}
 	defer a.Close()
 	defer b.Close()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(pair[0])
 	defer unix.Close(pair[1])
-	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	event := must.Get(unix.Eventfd(0, unix.EFD_CLOEXEC))(t)
 	defer unix.Close(event)
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	epoll := must.Get(unix.EpollCreate1(unix.EPOLL_CLOEXEC))(t)
 	defer unix.Close(epoll)
 	for _, fd := range []int{int(a.Fd()), pair[0]} {
-		if err := unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}))
 	}
-	file, err := os.Create(t.TempDir() + "/file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(t.TempDir() + "/file"))(t)
 	defer file.Close()
 	for fd, want := range map[int]string{int(a.Fd()): "pipe", pair[0]: "socket", event: "eventfd", epoll: "eventpoll", int(file.Fd()): "file", 1 << 20: ""} {
 		if got := p.kind(fd); got != want {

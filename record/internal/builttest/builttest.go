@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Files are built files, with their processors.
@@ -23,10 +25,7 @@ func (files Files) Each(t *testing.T, f func(t *testing.T, file *elf.File)) {
 	for name, machine := range files {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file, err := elf.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(elf.Open(name))(t)
 			defer file.Close()
 			if file.Machine != machine {
 				t.Fatalf("it is for %v", file.Machine)
@@ -66,10 +65,7 @@ func sourcesSHA(t *testing.T, folder string, patterns []string) string {
 	slices.Sort(sources)
 	h := sha256.New()
 	for _, source := range sources {
-		b, err := os.ReadFile(source)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(source))(t)
 		h.Write(b)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -79,10 +75,7 @@ func sourcesSHA(t *testing.T, folder string, patterns []string) string {
 func (files Files) NeedOldGlibc(t *testing.T) {
 	t.Helper()
 	files.Each(t, func(t *testing.T, file *elf.File) {
-		needed, err := file.ImportedLibraries()
-		if err != nil {
-			t.Fatal(err)
-		}
+		needed := must.Get(file.ImportedLibraries())(t)
 		for _, n := range needed {
 			if !slices.Contains([]string{"libc.so.6", "libpthread.so.0", "libdl.so.2"}, n) {
 				t.Errorf("it needs %s", n)
@@ -104,15 +97,9 @@ func (files Files) NeedOldGlibc(t *testing.T) {
 // TellNoPaths checks that nothing of the building machine is inside.
 func (files Files) TellNoPaths(t *testing.T) {
 	t.Helper()
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(os.Getwd())(t)
 	for name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		if bytes.Contains(b, []byte(here)) || bytes.Contains(b, []byte("GCC:")) {
 			t.Errorf("%s names the folder or the compiler that it was built with", name)
 		}

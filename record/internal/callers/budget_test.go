@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -90,10 +91,7 @@ func TestLongSymbols(t *testing.T) {
 	var c moduleCache
 	c.modules = map[procfs.Content]*module{}
 	for i := range 4 {
-		f, err := os.Create(filepath.Join(t.TempDir(), fmt.Sprint(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Create(filepath.Join(t.TempDir(), fmt.Sprint(i))))(t)
 		content, err := procfs.ContentOf(f)
 		if err != nil || f.Close() != nil {
 			t.Fatal(err)

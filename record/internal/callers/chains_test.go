@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -56,9 +57,7 @@ func newBench(t testing.TB) *bench {
 	t.Helper()
 	built, err1 := sim()
 	dir, err2 := folder()
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err1, err2))
 	b := &bench{dir: dir, sim: built, TB: t}
 	b.once("libcuda.so.1", func(path string) {
 		b.gcc("-shared", "-fPIC", "-fno-omit-frame-pointer", "-Wl,-soname,libcuda.so.1", "-o", path, "testdata/driver.c", "-pthread")
@@ -167,10 +166,7 @@ func readCalls(t testing.TB, out io.Reader) (calls []observed) {
 func addresses(t testing.TB, words []string) (chain []uint64) {
 	t.Helper()
 	for _, w := range words {
-		n, err := strconv.ParseUint(w, 16, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.ParseUint(w, 16, 64))(t)
 		chain = append(chain, n)
 	}
 	return chain

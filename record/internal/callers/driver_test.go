@@ -3,6 +3,8 @@ package callers
 import (
 	"os"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // driverFunctions are a known function of the driver, and one that nobody knows.
@@ -20,9 +22,7 @@ func TestDriverFunction(t *testing.T) {
 	t.Parallel()
 	b := &bench{dir: t.TempDir(), TB: t}
 	source := b.path("functions.c")
-	if err := os.WriteFile(source, []byte(driverFunctions), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte(driverFunctions), 0o644))
 	for _, file := range []string{"libcuda.so.1", "libother.so.1"} {
 		path := b.path(file)
 		b.gcc("-shared", "-fPIC", "-o", path, source)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -31,10 +32,7 @@ type witnessFile struct {
 
 func newWitness(t *testing.T, pid int, whole map[string]string) *witness {
 	t.Helper()
-	code, err := procfs.CodeFiles(pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(procfs.CodeFiles(pid))(t)
 	w := &witness{}
 	for _, m := range code {
 		path := m.Path
@@ -50,10 +48,7 @@ func newWitness(t *testing.T, pid int, whole map[string]string) *witness {
 
 func readWitness(t *testing.T, m procfs.Mapping, path string) (witnessFile, bool) {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(elf.Open(path))(t)
 	defer f.Close()
 	from, to, _ := m.Addresses()
 	known := witnessFile{from: from, to: to, path: m.Path}
@@ -68,9 +63,7 @@ func readWitness(t *testing.T, m procfs.Mapping, path string) (witnessFile, bool
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
 			known.start, known.bias = p.Vaddr, from-m.Offset+p.Off-p.Vaddr
 			known.code = make([]byte, p.Filesz)
-			if _, err := p.ReadAt(known.code, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.ReadAt(known.code, 0))(t)
 		}
 	}
 	return known, true

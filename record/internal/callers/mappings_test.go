@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -46,10 +47,7 @@ type mappedFile struct {
 func reserve(t testing.TB) *mappedFile {
 	t.Helper()
 	const size = 1 << 20
-	p, err := unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(unix.MmapPtr(-1, 0, nil, size, unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS))(t)
 	t.Cleanup(func() { unix.MunmapPtr(p, size) })
 	return &mappedFile{t, p, size}
 }
@@ -292,9 +290,7 @@ func TestEndedUnwaited(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command("cat")
 	stdin, err := cmd.StdinPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, cmd.Start()))
 	defer func() { _ = cmd.Wait() }()
 	pid, r := cmd.Process.Pid, newResolver(Options{Epoch: func(int) uint64 { return 1 }})
 	defer r.close()

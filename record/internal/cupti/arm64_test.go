@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestLibraryOfArm64 runs programs of the simulated stack that are built for arm64, in an emulator, with the injected
@@ -19,10 +21,7 @@ func TestLibraryOfArm64(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: run `make tools` in the root of the repository", err)
 	}
-	library, err := os.ReadFile("inject_arm64.so")
-	if err != nil {
-		t.Fatal(err)
-	}
+	library := must.Get(os.ReadFile("inject_arm64.so"))(t)
 	for _, test := range []struct {
 		program         string
 		args            []string

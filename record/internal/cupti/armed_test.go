@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -52,10 +53,7 @@ func TestArmedHelper(t *testing.T) {
 func armFolder(t *testing.T) (library string) {
 	t.Helper()
 	t.Setenv("TMPDIR", t.TempDir())
-	setting, err := Arm(100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	setting := must.Get(Arm(100))(t)
 	t.Cleanup(func() { Disarm(setting) })
 	return strings.TrimPrefix(setting, InjectionVar+"=")
 }
@@ -97,9 +95,7 @@ func TestCallArmed(t *testing.T) {
 	if err := calls[0].Close(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(library), "sock"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(library), "sock"), nil, 0o600))
 	again, refused := CallArmed(both)
 	if len(again) != 1 || len(refused) != 0 {
 		t.Fatalf("later: %d calls, refused %v", len(again), refused)
@@ -112,9 +108,7 @@ func TestCallArmed(t *testing.T) {
 // TestHostileFolder finds folders that are not as 'cudatrace run' makes them.
 func TestHostileArmedFolder(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
-	if err := os.WriteFile(outside, make([]byte, 4096), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(outside, make([]byte, 4096), 0o600))
 	for name, spoil := range map[string]func(dir string) error{
 		"not its user's own": func(dir string) error { return os.Chmod(dir, 0o755) },
 		"cudatrace's":        func(dir string) error { return os.Truncate(filepath.Join(dir, "armed"), 8) },
@@ -124,9 +118,7 @@ func TestHostileArmedFolder(t *testing.T) {
 	} {
 		library := armFolder(t)
 		p := startArmed(t, library)
-		if err := spoil(filepath.Dir(library)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spoil(filepath.Dir(library)))
 		calls, refused := CallArmed([]ArmedProcess{p})
 		if err := refused[p.PID]; len(calls) != 0 || err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %d calls, refused %v", name, len(calls), refused)
@@ -139,15 +131,11 @@ func TestHostileArmedFolder(t *testing.T) {
 
 // TestRootsFolder has processes that another user started name a folder of root's, with what a recorder removes: it stays.
 func TestRootsArmedFolder(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	must.BeRoot(t)
 	const nobody = 65534
 	library := armFolder(t)
 	sock := filepath.Join(filepath.Dir(library), "sock")
-	if err := os.WriteFile(sock, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(sock, nil, 0o600))
 	for name, euid := range map[string]int{"a user's": nobody, "with root's rights": 0} {
 		p := startArmedAs(t, library, nobody, euid)
 		calls, refused := CallArmed([]ArmedProcess{p})

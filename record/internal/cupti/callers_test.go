@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -128,10 +129,7 @@ func TestChainDepth(t *testing.T) {
 // driver's functions are. A note says so.
 func TestWithoutChains(t *testing.T) {
 	t.Parallel()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sim())(t)
 	const n = 40000
 	for _, test := range []struct {
 		name, set string
@@ -179,9 +177,7 @@ func TestFewChains(t *testing.T) {
 	s, seen := newSites(t, Options{}, GoConfig{MemoryLimit: 3 << 20})
 	line := s.runSim(t, "counts", "threads", nil, "-t", "100", "-n", "500")
 	var kernels uint64
-	if _, err := fmt.Sscanf(line, "counts kernels=%d", &kernels); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "counts kernels=%d", &kernels))(t)
 	if lost := s.lost[tracelog.LostCUPTIQueue] + s.lost[tracelog.LostCUPTIBuffer] + s.lost[tracelog.LostCUPTIDropped]; s.counts["kernel"]+lost < kernels {
 		t.Errorf("%v of %s, lost %v, %d without a caller", s.counts, line, s.lost, seen.without)
 	}
@@ -214,10 +210,7 @@ func TestChainsOfTheKilled(t *testing.T) {
 // TestSanitizedChains runs the library built for a sanitizer.
 func TestSanitizedChains(t *testing.T) {
 	t.Parallel()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sim())(t)
 	built, env := sanitizedLibrary(t, "address")
 	env = append(env, "ASAN_OPTIONS=exitcode=55:detect_leaks=0", "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"))
 	for _, program := range [][]string{{"many"}, {"launchloop", "-n", "5000", "-t", "4"}, {"threads", "-t", "20", "-n", "50"}} {

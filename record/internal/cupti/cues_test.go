@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The words of testdata/fake/cues.h.
@@ -49,17 +51,13 @@ func (c *cues) env(env ...string) []string {
 
 func (c *cues) set(cue int, value uint64) {
 	c.t.Helper()
-	if _, err := c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, value), int64(8*cue)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(c.file.WriteAt(binary.NativeEndian.AppendUint64(nil, value), int64(8*cue)))(c.t)
 }
 
 func (c *cues) get(cue int) uint64 {
 	c.t.Helper()
 	var b [8]byte
-	if _, err := c.file.ReadAt(b[:], int64(8*cue)); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(c.file.ReadAt(b[:], int64(8*cue)))(c.t)
 	return binary.NativeEndian.Uint64(b[:])
 }
 
@@ -94,10 +92,7 @@ func eventually(t *testing.T, happened func() bool, instead func() string) {
 // preloaded adds a library of testdata/fake to those that are preloaded.
 func preloaded(t *testing.T, env []string, library string) []string {
 	t.Helper()
-	dir, err := fake()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(fake())(t)
 	preload := filepath.Join(dir, library)
 	for _, e := range env {
 		if before, ok := strings.CutPrefix(e, "LD_PRELOAD="); ok {
@@ -120,10 +115,7 @@ func waitsAgain(t *testing.T, pid int, signal unix.Signal) {
 				}
 			}
 		}
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid)))(t)
 		in, _, _ := strings.Cut(string(b), " ")
 		return in == number
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // exits are the ways in which a program of the simulated stack ends.
@@ -79,9 +81,7 @@ func runExits(t *testing.T, cmd *exec.Cmd, hangs func()) ending {
 	t.Helper()
 	var out, errs output
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	if hangs != nil {
@@ -199,9 +199,7 @@ func TestExitsSanitized(t *testing.T) {
 			}
 			// The stack keeps its streams to the end; what we leave would still be seen.
 			known := filepath.Join(t.TempDir(), "suppressions")
-			if err := os.WriteFile(known, []byte("leak:sim_stream_new\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(known, []byte("leak:sim_stream_new\n"), 0o600))
 			env = append(env, "LSAN_OPTIONS=print_suppressions=0:suppressions="+known)
 			// A sanitizer's dlopen does not look where the calling library says.
 			env = append(env, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(filepath.Dir(simProgram(t, "exits"))), "lib"))
@@ -223,9 +221,7 @@ func TestLastCall(t *testing.T) {
 			cmd := play{"program", []string{mode, "1", "100"}, c.env()}.command(t, s.server.Environ(os.Environ()))
 			var out, errs strings.Builder
 			cmd.Stdout, cmd.Stderr = &out, &errs
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 			defer timer.Stop()
 			if waits {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -23,17 +24,11 @@ func TestOddEnvironment(t *testing.T) {
 	t.Parallel()
 	ended := newStage(t, Options{}, GoConfig{})
 	orphaned := filepath.Join(t.TempDir(), privatefolder.LibraryName)
-	if err := os.WriteFile(orphaned, library, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(orphaned, library, 0o500))
 	gone := ended.server.Environ(nil)
-	if err := ended.server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, ended.server.Close())
 	loop := filepath.Join(t.TempDir(), "loop.so")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(loop, loop))
 	plainOut, plainErr, plainCode := runCommand(t, play{simProgram(t, "many"), nil, nil}.command(t, os.Environ()))
 	for name, env := range map[string][]string{
 		"gone":        gone,
@@ -75,12 +70,8 @@ func TestPeerIsWhoTheKernelSays(t *testing.T) {
 	s := newStage(t, Options{}, GoConfig{})
 	conn := dial(t, s.server)
 	batch := appendFrame(nil, msgBatch, record(tracelog.KindContext, 1, 2, 7))
-	if _, err := conn.Write(stream(batch)); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(stream(batch)))(t)
+	must.Do(t, conn.CloseWrite())
 	if _, err := io.Copy(io.Discard, conn); err != nil {
 		t.Logf("the connection ended with %v", err)
 	}

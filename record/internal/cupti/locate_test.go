@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // fakeRoot builds a file tree with libraries of the given sonames at the given
@@ -22,9 +23,7 @@ func fakeRoot(t *testing.T, files map[string]string) string {
 	built := t.TempDir()
 	for p, soname := range files {
 		full := filepath.Join(root, p)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(full), 0o755))
 		var err error
 		switch target, link := strings.CutPrefix(soname, "-> "); {
 		case link:
@@ -47,9 +46,7 @@ func buildLibrary(t *testing.T, dir, soname string) string {
 		return lib
 	}
 	cmd := exec.Command("gcc", "-shared", "-nostdlib", "-Wl,-soname,"+soname, "-x", "c", "-o", lib, "/dev/null")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	return lib
 }
 
@@ -144,9 +141,7 @@ func TestHostileLibraries(t *testing.T) {
 	root := fakeRoot(t, map[string]string{"/opt/cuda/lib64/libcupti.so.12": "libcupti.so.12"})
 	dir := filepath.Join(root, "/opt/cuda/lib64/")
 	attacktest.ELFBomb(t, filepath.Join(dir, "libcupti.so.13"))
-	if err := unix.Mkfifo(filepath.Join(dir, "libcupti.so.14"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(filepath.Join(dir, "libcupti.so.14"), 0o600))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	got := locate(root, nil, nil)
@@ -168,13 +163,9 @@ func TestManyLibraries(t *testing.T) {
 	for i := range 2 * maxFolders {
 		dir := fmt.Sprintf("/d%d", i)
 		mapped = append(mapped, dir+"/libcudart.so.13", dir+"/libcublas.so.13")
-		if err := os.Mkdir(root+dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(root+dir, 0o700))
 		for j := range 20 {
-			if err := os.Link(built, fmt.Sprintf("%s%s/libcupti.so.%d", root, dir, j)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Link(built, fmt.Sprintf("%s%s/libcupti.so.%d", root, dir, j)))
 		}
 	}
 	if n := len(searchPatterns(mapped, nil)); n > maxFolders+20 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -49,10 +50,7 @@ func (s *stage) converse(t *testing.T, mode string, env ...string) *conversation
 // say gives the program a letter and returns how much is on in CUPTI afterwards.
 func (c *conversation) say(letter string) string {
 	c.t.Helper()
-	on, err := c.ask(letter)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	on := must.Get(c.ask(letter))(c.t)
 	return on
 }
 
@@ -296,10 +294,7 @@ func TestBufferRequest(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	cmd, input := s.waiting(t, "wait", nil)
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	maps := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/maps", cmd.Process.Pid)))(t)
 	s.audience.mu.Lock()
 	request := s.peers[0].BufferRequest
 	s.audience.mu.Unlock()
@@ -324,10 +319,7 @@ func TestBufferRequest(t *testing.T) {
 // what NVTX was answered and how many tables libcupti has.
 func TestNVTX(t *testing.T) {
 	t.Parallel()
-	dir, err := fake()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(fake())(t)
 	library := filepath.Join(dir, "lib/libcupti.so.13")
 	home := []string{"CUDA_HOME=" + dir} // where the recorder finds lib
 	tests := []struct {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -30,9 +31,7 @@ func TestCallThatHangs(t *testing.T) {
 			s, seen := newSites(t, Options{}, callsAndWaits)
 			cmd := s.hang(t)
 			if killed {
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, cmd.Process.Kill())
 			} else if left := s.server.StopAll(patience); left != 0 {
 				t.Errorf("%d processes are still connected", left)
 			}
@@ -56,9 +55,7 @@ func TestCallThatHangsAfterAMiss(t *testing.T) {
 	config.FlushInterval = time.Second / 2 // the program hangs by then; its first calls are flushed at once
 	s, seen := newSites(t, Options{}, config)
 	cmd := s.hang(t, "CUDASIM_CUPTI_CALLBACK_SKIP=400")
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	s.server.Wait(patience)
 	if seen.without != 1 || len(seen.open) != 1 || seen.open[0].Name != "cuInner" {
 		t.Errorf("%d calls were not seen, open calls %+v", seen.without, seen.open)
@@ -84,9 +81,7 @@ func TestCallThatHangsIsNoted(t *testing.T) {
 			seen.mu.Lock()
 			noted := slices.Clone(seen.noted)
 			seen.mu.Unlock()
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Kill())
 			s.server.Wait(patience)
 			pid := uint32(cmd.Process.Pid)
 			if len(noted) != 1 || len(seen.noted) != 1 || noted[0].PID != pid || noted[0].TID != pid || noted[0].Name != "cuInner" || noted[0].Dur < uint64(openAfter) || noted[0].Caller == 0 {
@@ -125,9 +120,7 @@ func TestCallThatHangsAfterMany(t *testing.T) {
 	for before, over := flushes(), time.Now().Add(patience); flushes() < before+3 && time.Now().Before(over); { // the library draws its conclusions after one
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	s.server.Wait(patience)
 	if len(seen.open) != 1 || len(s.notes) != 0 {
 		t.Errorf("%d calls have no callers, open calls %+v, notes %q", seen.without, seen.open, s.notes)
@@ -144,9 +137,7 @@ func (s *stage) hang(t *testing.T, env ...string) *exec.Cmd {
 func (s *stage) hangAfter(t *testing.T, n int, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := play{simProgram(t, "exits"), []string{"hang", "-n", fmt.Sprint(n)}, env}.command(t, s.server.Environ(os.Environ()))
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -179,10 +170,7 @@ func (s *stage) openNow() (all []OpenCall) {
 // TestPrivateMemory runs a process to which no memory comes: it runs on unrecorded, which is said.
 func TestPrivateMemory(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(Options{Sink: newTally(), bases: []string{t.TempDir(), "/tmp"}, private: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Sink: newTally(), bases: []string{t.TempDir(), "/tmp"}, private: true}))(t)
 	a := &audience{}
 	go s.Serve(a)
 	cmd := play{"program", []string{"return", "2", "1000"}, nil}.command(t, s.Environ(os.Environ()))
@@ -340,9 +328,7 @@ func TestHostileOpenCalls(t *testing.T) {
 	t.Parallel()
 	s, seen := newSites(t, Options{}, GoConfig{})
 	conn := dial(t, s.server)
-	if _, err := conn.Write(stream()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(stream()))(t)
 	frame, oob := make([]byte, frameSize), make([]byte, 64)
 	_, n, _, _, err := conn.ReadMsgUnix(frame, oob)
 	if err != nil {
@@ -399,10 +385,7 @@ func mapPassed(t *testing.T, oob []byte) []byte {
 			t.Errorf("the memory can have %d bytes", size)
 		}
 	}
-	memory, err := unix.Mmap(fds[0], 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := must.Get(unix.Mmap(fds[0], 0, sharedSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(memory) })
 	return memory
 }

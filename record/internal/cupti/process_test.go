@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -146,9 +147,7 @@ func TestNobodyThere(t *testing.T) {
 func answer(t *testing.T, s *stage, how string) {
 	t.Helper()
 	socket := filepath.Join(s.server.dir, privatefolder.SocketName)
-	if err := removeSocket(s.server); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, removeSocket(s.server))
 	if how == "no-socket" {
 		return
 	}
@@ -252,22 +251,15 @@ func TestStalledRecorder(t *testing.T) {
 	t.Parallel()
 	begin := monotonic()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := removeSocket(s.server); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, removeSocket(s.server))
 	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	p := play{"program", []string{"wait", "4", "20000"}, nil}
 	cmd := p.command(t, s.server.Environ(os.Environ()))
 	input, output := started(t, cmd)
-	conn, err := l.AcceptUnix()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(l.AcceptUnix())(t)
 	config := GoConfig{MemoryLimit: 2 << 20, FlushInterval: 10 * time.Millisecond}
 	reader, messages := s.answered(t, conn, config)
-	if _, err := io.ReadFull(output, make([]byte, len("waiting\n"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(output, make([]byte, len("waiting\n"))))(t)
 	input.Close()
 	reader.hear(messages)
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
@@ -308,9 +300,7 @@ func (s *stage) answered(t *testing.T, conn *net.UnixConn, c GoConfig) (*peer, *
 func TestEndWithStalledRecorder(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
-	if err := removeSocket(s.server); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, removeSocket(s.server))
 	l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 	go func() {
 		if conn, err := l.AcceptUnix(); err == nil {
@@ -328,13 +318,8 @@ func TestForkedChildLivesOn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	cmd := play{"program", []string{"orphan", "2", "10"}, nil}.command(t, s.server.Environ(os.Environ()))
-	input, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(cmd.StdinPipe())(t)
+	must.Do(t, cmd.Start())
 	if state, err := cmd.Process.Wait(); err != nil || state.ExitCode() != 7 {
 		t.Errorf("the program ended with %v, %v", state, err)
 	}
@@ -531,9 +516,7 @@ func TestForeignRequests(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, Options{}, GoConfig{})
 			conn := dial(t, s.server)
-			if _, err := conn.Write(sent); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(conn.Write(sent))(t)
 			if _, err := io.Copy(io.Discard, conn); err != nil {
 				t.Logf("the connection ended with %v", err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -17,9 +18,7 @@ func buildRanges(t *testing.T) string {
 	program := filepath.Join(t.TempDir(), "ranges")
 	build := exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
 		"-O0", "-g1", "-fsanitize=undefined", "-fno-sanitize-recover", "-iquote", "inject", "-o", program, "testdata/ranges.c")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, build)
 	return program
 }
 
@@ -76,10 +75,7 @@ func TestRangesOfLibrary(t *testing.T) {
 	}
 	cmd := exec.Command(program)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	got, wanted := strings.Split(string(out), "\n"), strings.Split(want.String(), "\n")
 	if len(got) != len(wanted) || said < 1_000 || numbered < 100 {
 		t.Fatalf("%d answers to %d questions, %d ranges selected, %d with numbers", len(got), len(wanted), said, numbered)

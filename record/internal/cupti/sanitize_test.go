@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // sanitized builds the library with a sanitizer.
@@ -23,14 +24,8 @@ var sanitized = map[string]func() (string, error){
 // sanitizedLibrary returns the library and the environment that it needs.
 func sanitizedLibrary(t *testing.T, which string) ([]byte, []string) {
 	t.Helper()
-	dir, err := sanitized[which]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	built, err := os.ReadFile(filepath.Join(dir, privatefolder.LibraryName))
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sanitized[which]())(t)
+	built := must.Get(os.ReadFile(filepath.Join(dir, privatefolder.LibraryName)))(t)
 	runtime := map[string]string{"address": "libasan.so", "thread": "libtsan.so"}[which]
 	found, err := exec.Command("gcc", "-print-file-name="+runtime).Output()
 	preload := strings.TrimSpace(string(found))
@@ -63,10 +58,7 @@ func TestOperatorsSanitized(t *testing.T) {
 			var env []string
 			if which != "" {
 				o.library, env = sanitizedLibrary(t, which)
-				dir, err := sim()
-				if err != nil {
-					t.Fatal(err)
-				}
+				dir := must.Get(sim())(t)
 				// A sanitizer stands before dlopen: the path that the simulated libraries have for one another is not seen.
 				// They keep what they allocate.
 				env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "ASAN_OPTIONS=exitcode=55:detect_leaks=0")
@@ -123,10 +115,7 @@ func TestValgrind(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no valgrind")
 	}
-	dir, err := fake()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(fake())(t)
 	s := newStage(t, Options{}, GoConfig{})
 	stdout, stderr, code := s.run(t, play{valgrind, []string{
 		"-q", "--error-exitcode=55", "--leak-check=full", "--errors-for-leak-kinds=definite,possible",
@@ -138,10 +127,7 @@ func TestValgrind(t *testing.T) {
 
 func listenAt(t *testing.T, path string) *net.UnixListener {
 	t.Helper()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -165,9 +151,7 @@ func TestLeakSanitizer(t *testing.T) {
 			t.Parallel()
 			program, suppressed := buildOnSim(t, "testdata/leaks.c", "-fsanitize="+kind), filepath.Join(t.TempDir(), "suppressed")
 			// The simulated driver keeps what it allocates, as the real one does.
-			if err := os.WriteFile(suppressed, []byte("leak:libcuda.so\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(suppressed, []byte("leak:libcuda.so\n"), 0o600))
 			env := []string{"LSAN_OPTIONS=print_suppressions=0:suppressions=" + suppressed}
 			alone := exec.Command(program)
 			alone.Env = append(os.Environ(), env...)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"reflect"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The rings tell which calls have begun: from a place where calls begin, of the thread that the words are of.
@@ -36,21 +38,14 @@ func TestSeenCalls(t *testing.T) {
 // are left out, unless all are of the latest owner.
 func TestSeenMemory(t *testing.T) {
 	t.Parallel()
-	h, err := newHub()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(newHub())(t)
 	t.Cleanup(h.close)
 	m, _ := newProcess(t, h)
 	put := func(at int64, v any) {
 		t.Helper()
 		var b bytes.Buffer
-		if err := binary.Write(&b, le, v); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.file.WriteAt(b.Bytes(), sharedSize+at); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, binary.Write(&b, le, v))
+		must.Get(m.file.WriteAt(b.Bytes(), sharedSize+at))(t)
 	}
 	ring := func(i int, written, size, at, tid uint32) {
 		t.Helper()

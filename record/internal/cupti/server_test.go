@@ -15,15 +15,13 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The folder of a server has the embedded library, until the first Close.
 func TestServerFolder(t *testing.T) {
 	t.Parallel()
-	s, err := Listen(Options{Sink: nowhere{}, bases: []string{t.TempDir()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(Options{Sink: nowhere{}, bases: []string{t.TempDir()}}))(t)
 	got, err := os.ReadFile(filepath.Join(s.dir, privatefolder.LibraryName))
 	if err != nil || !slices.Equal(got, library) {
 		t.Errorf("the library has %d bytes, %v", len(got), err)
@@ -49,10 +47,7 @@ func TestProcessNotWanted(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"vectoradd", "launchloop"} {
 		s := &stage{tally: newTally(), audience: &audience{}}
-		server, err := Listen(Options{Sink: s.tally, bases: []string{t.TempDir(), "/tmp"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := must.Get(Listen(Options{Sink: s.tally, bases: []string{t.TempDir(), "/tmp"}}))(t)
 		s.server = server
 		go server.Serve(choosy{s.audience})
 		if _, stderr, code := s.run(t, play{simProgram(t, program), nil, nil}); code != 0 || stderr != "" {
@@ -75,18 +70,13 @@ func TestAbsence(t *testing.T) {
 		"the machine was so busy":                       helloPatience,
 		"the injected library could not start in them:": -time.Hour, // in a time namespace
 	} {
-		s, err := Listen(Options{Sink: newTally()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(Listen(Options{Sink: newTally()}))(t)
 		a := &audience{}
 		go s.Serve(a)
 		conn := dial(t, s)
 		hello := helloPayload(wireVersion)
 		le.PutUint64(hello[8:], monotonic()-uint64(waited))
-		if _, err := conn.Write(appendFrame(nil, msgHello, hello)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(conn.Write(appendFrame(nil, msgHello, hello)))(t)
 		if _, err := io.ReadFull(conn, make([]byte, frameSize)); err != nil { // GO
 			t.Fatal(err)
 		}
@@ -135,9 +125,7 @@ func TestDescriptorsOfOthers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer read.Close()
-			if err := removeSocket(s.server); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, removeSocket(s.server))
 			l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 			go func() {
 				defer write.Close()
@@ -152,9 +140,7 @@ func TestDescriptorsOfOthers(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn) // likewise
 			}()
 			cmd, input := s.waiting(t, "off", nil)
-			if err := read.SetReadDeadline(time.Now().Add(5 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, read.SetReadDeadline(time.Now().Add(5*time.Second)))
 			if _, err := read.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("the program has a descriptor of ours: %v", err)
 			}
@@ -189,24 +175,15 @@ func TestWait(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
 	handler := slow{s.audience, make(chan struct{})}
-	server, err := Listen(Options{Sink: s.tally, bases: []string{t.TempDir(), "/tmp"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen(Options{Sink: s.tally, bases: []string{t.TempDir(), "/tmp"}}))(t)
 	go server.Serve(handler)
 	defer server.Close()
 	conn := dial(t, server)
-	if _, err := conn.Write(stream()); err != nil {
-		t.Fatal(err)
-	}
-	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.Write(stream()))(t)
+	must.Do(t, conn.SetReadDeadline(time.Now().Add(patience)))
 	for i, want := range []messageType{msgWait, msgWait, msgGo} {
 		frame := make([]byte, frameSize)
-		if _, err := io.ReadFull(conn, frame); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.ReadFull(conn, frame))(t)
 		if got := messageType(le.Uint16(frame[4:])); got != want {
 			t.Errorf("message %d is of type %d, want %d", i, got, want)
 		}
@@ -256,10 +233,7 @@ func TestConflict(t *testing.T) {
 			t.Errorf("%q: got %q", env, got)
 		}
 	}
-	armed, err := privatefolder.MakeArmed([]string{t.TempDir()}, library, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	armed := must.Get(privatefolder.MakeArmed([]string{t.TempDir()}, library, 0))(t)
 	if env := []string{InjectionVar + "=" + armed}; Conflict(env) != "" || !IsArmed(env) || IsArmed([]string{InjectionVar + "=/nsys.so"}) {
 		t.Error("programs that wait for a recorder have a conflict, or are not known")
 	}
@@ -268,10 +242,7 @@ func TestConflict(t *testing.T) {
 // resident returns a process's resident memory in bytes.
 func resident(t *testing.T, pid int) int64 {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	for line := range strings.Lines(string(status)) {
 		var kb int64
 		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kb); n == 1 {
@@ -287,9 +258,7 @@ func launchedAndWaits(t *testing.T, environ []string) (pid int, finish func()) {
 	t.Helper()
 	cmd := play{"program", []string{"wait", "4", "50000"}, nil}.command(t, environ)
 	input, output := started(t, cmd)
-	if _, err := io.ReadFull(output, make([]byte, len("waiting\n"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(output, make([]byte, len("waiting\n"))))(t)
 	return cmd.Process.Pid, func() {
 		input.Close()
 		_, _ = io.Copy(io.Discard, output)
@@ -311,9 +280,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			finish()
 
 			s := newStage(t, Options{}, GoConfig{})
-			if err := removeSocket(s.server); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, removeSocket(s.server))
 			l := listenAt(t, filepath.Join(s.server.dir, privatefolder.SocketName))
 			config := GoConfig{MemoryLimit: uint64(limit), FlushInterval: 10 * time.Millisecond, ExitWait: 100 * time.Millisecond}
 			go func() {

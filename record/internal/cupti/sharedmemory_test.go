@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A memoryPeer is the other side of a sharedMemory, as inject/link.c has it.
@@ -25,30 +27,21 @@ type memoryPeer struct {
 
 func testHub(t testing.TB) *hub {
 	t.Helper()
-	h, err := newHub()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(newHub())(t)
 	t.Cleanup(h.close)
 	return h
 }
 
 func mapAll(t testing.TB, fd, size int) []byte {
 	t.Helper()
-	b, err := unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED))(t)
 	t.Cleanup(func() { unix.Munmap(b) })
 	return b
 }
 
 func newProcess(t testing.TB, h *hub) (*sharedMemory, *memoryPeer) {
 	t.Helper()
-	m, err := h.newMemory()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(h.newMemory())(t)
 	t.Cleanup(m.close)
 	fds := m.descriptors()
 	return m, &memoryPeer{mapAll(t, fds[0], sharedSize), mapAll(t, fds[1], recorderSize)}
@@ -226,10 +219,7 @@ func TestSend(t *testing.T) {
 // TestRecorderDies kills a recorder: the kernel marks its futex. One that closes its hub marks it itself.
 func TestRecorderDies(t *testing.T) {
 	t.Parallel()
-	h, err := newHub()
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(newHub())(t)
 	page := mapAll(t, int(h.file.Fd()), recorderSize)
 	life := (*atomic.Uint32)(unsafe.Pointer(&page[recorderLifeAt]))
 	if life.Load() == 0 || life.Load()&died != 0 {
@@ -247,13 +237,8 @@ func TestRecorderDies(t *testing.T) {
 		t.Fatal("the helper does not start")
 	}
 	var fd int
-	if _, err := fmt.Fscanf(output, "%d\n", &fd); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", cmd.Process.Pid, fd), os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscanf(output, "%d\n", &fd))(t)
+	file := must.Get(os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", cmd.Process.Pid, fd), os.O_RDWR, 0))(t)
 	defer file.Close()
 	page = mapAll(t, int(file.Fd()), recorderSize)
 	life = (*atomic.Uint32)(unsafe.Pointer(&page[recorderLifeAt]))
@@ -314,15 +299,9 @@ func BenchmarkStream(b *testing.B) {
 		benchmarkStream(b, m, p.writeAll, piece)
 	})
 	b.Run("socket", func(b *testing.B) {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			b.Fatal(err)
-		}
+		fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(b)
 		file := os.NewFile(uintptr(fds[0]), "socket")
-		conn, err := net.FileConn(file)
-		if err != nil {
-			b.Fatal(err)
-		}
+		conn := must.Get(net.FileConn(file))(b)
 		file.Close()
 		defer conn.Close()
 		defer unix.Close(fds[1])
@@ -347,7 +326,5 @@ func benchmarkStream(b *testing.B, r io.Reader, write func([]byte), piece []byte
 		}
 	}()
 	b.ResetTimer()
-	if _, err := io.CopyN(io.Discard, r, int64(b.N)*int64(len(piece))); err != nil {
-		b.Fatal(err)
-	}
+	must.Get(io.CopyN(io.Discard, r, int64(b.N)*int64(len(piece))))(b)
 }

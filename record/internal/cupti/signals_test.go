@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestOwnHandlers runs programs with handlers of their own, installed before or after
@@ -48,16 +50,11 @@ func (s *stage) running(t *testing.T, mode string, env ...string) (pid int, fini
 // signals returns a set of signals of a process: SigCgt, SigIgn.
 func signals(t *testing.T, pid int, set string) (list []int) {
 	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	for line := range strings.Lines(string(status)) {
 		var bits uint64
 		if rest, ok := strings.CutPrefix(line, set+":"); ok {
-			if _, err := fmt.Sscanf(rest, "%x", &bits); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscanf(rest, "%x", &bits))(t)
 			for i := range 64 {
 				if bits>>i&1 == 1 {
 					list = append(list, i+1)
@@ -100,10 +97,7 @@ func TestHandlersComeAndGo(t *testing.T) {
 func TestIgnoredSignals(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{})
-	dir, err := fake()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(fake())(t)
 	stdout, stderr, code := s.run(t, play{"/bin/sh", []string{"-c",
 		"trap '' HUP TERM; exec " + dir + "/program return 2 10"}, nil})
 	expect(t, stdout, stderr, code, "launched 20 dropped 0\n")
@@ -132,9 +126,7 @@ func testExitSignal(t *testing.T, mode string, signal uint32) {
 	if len(exits) != 1 || exits[0].signal != signal || exits[0].handler == 0 {
 		t.Fatalf("exit signals %v, want %d", exits, signal)
 	}
-	if err := unix.Tgkill(pid, pid, unix.Signal(signal)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Tgkill(pid, pid, unix.Signal(signal)))
 	s.until(t, func() bool { return s.counts["kernel"] == 2000 && s.counts["api"] == 2000 && s.counts["flushed"] == 1 })
 	finish()
 	if status := end(); status.ExitStatus() != 7 {
@@ -205,9 +197,7 @@ func TestSecondSignal(t *testing.T) {
 
 func kill(t *testing.T, pid int, signal syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, signal); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, signal))
 }
 
 // TestSignalWhileFlushHangs has CUPTI hang: the program dies as it would, when it has
@@ -285,9 +275,7 @@ func TestSignalWithoutTimer(t *testing.T) {
 	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
 	pid, finish, end := s.running(t, "spin", cue.env()...)
 	defer finish()
-	if err := unix.Prlimit(pid, unix.RLIMIT_SIGPENDING, &unix.Rlimit{}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Prlimit(pid, unix.RLIMIT_SIGPENDING, &unix.Rlimit{}, nil))
 	cue.set(cueHang, 1)
 	cue.stopClock()
 	kill(t, pid, syscall.SIGTERM)
@@ -305,10 +293,7 @@ func TestSignalWithoutTimer(t *testing.T) {
 // waits counts how often the main thread of a process has waited.
 func waits(t *testing.T, pid int) (n int) {
 	t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))(t)
 	_, count, _ := strings.Cut(string(b), "\nvoluntary_ctxt_switches:")
 	if _, err := fmt.Sscan(count, &n); err != nil {
 		t.Fatalf("the program has ended: %v", err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -32,26 +33,18 @@ var sim = sync.OnceValues(func() (string, error) {
 
 func simProgram(t testing.TB, name string) string {
 	t.Helper()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sim())(t)
 	return filepath.Join(dir, "bin", name)
 }
 
 // buildOnSim builds a program of one source file against the simulated stack.
 func buildOnSim(t *testing.T, source string, flags ...string) string {
 	t.Helper()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sim())(t)
 	lib, program := filepath.Join(dir, "lib"), filepath.Join(t.TempDir(), "program")
 	args := append([]string{"-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1", "-g"}, flags...)
 	args = append(args, "-o", program, source, "-L"+lib, "-l:libcudart.so.13", "-l:libcuda.so.1", "-Wl,-rpath,"+lib, "-ldl")
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", args...))
 	return program
 }
 
@@ -194,10 +187,7 @@ func BenchmarkLaunchLoop(b *testing.B) {
 			const n = 50000
 			env := os.Environ()
 			if recorded {
-				server, err := Listen(Options{Sink: nowhere{}})
-				if err != nil {
-					b.Fatal(err)
-				}
+				server := must.Get(Listen(Options{Sink: nowhere{}}))(b)
 				defer server.Close()
 				go server.Serve(&audience{})
 				env = server.Environ(env)
@@ -205,9 +195,7 @@ func BenchmarkLaunchLoop(b *testing.B) {
 			for b.Loop() {
 				cmd := exec.Command(program, "-n", fmt.Sprint(n), "-t", "2", "-s", "4", "-k", "16")
 				cmd.Env = env
-				if err := cmd.Run(); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, cmd.Run())
 			}
 			b.ReportMetric(float64(b.Elapsed()/time.Duration(b.N))/n, "ns/launch")
 		})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -65,9 +66,7 @@ func TestSimulatedNVTX(t *testing.T) {
 	s.tally = m.tally
 	var ranges, instants, names, open int
 	line := s.runSim(t, "nvtx", "nvtx", nil)
-	if _, err := fmt.Sscanf(line, "nvtx ranges=%d marks=%d names=%d open=%d", &ranges, &instants, &names, &open); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "nvtx ranges=%d marks=%d names=%d open=%d", &ranges, &instants, &names, &open))(t)
 	if got := [3]int{ranges, instants, names}; got != m.counts || ranges == 0 {
 		t.Errorf("%v arrived, want %v", m.counts, got)
 	}
@@ -112,9 +111,7 @@ func testSimulatedClient(t *testing.T, c GoConfig) {
 	s := newStage(t, Options{}, c)
 	line := s.runSim(t, "kineto", "kineto", nil, "-n", fmt.Sprint(n))
 	var own, earlier uint64
-	if _, err := fmt.Sscanf(line, "kineto kernels=%d earlier=%d", &own, &earlier); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "kineto kernels=%d earlier=%d", &own, &earlier))(t)
 	arrived := s.counts["kernel"] + s.lost[tracelog.LostCUPTIQueue]
 	if arrived == 0 || own == 0 || arrived+own+earlier < 2*n || arrived+own+earlier > 3*n {
 		t.Errorf("%q, and %d arrived", line, arrived)
@@ -130,9 +127,7 @@ func TestSimulatedGraphs(t *testing.T) {
 	nodes := newStage(t, Options{}, GoConfig{})
 	line := nodes.runSim(t, "counts", "many", nil)
 	var kernels, copies, sets uint64
-	if _, err := fmt.Sscanf(line, "counts kernels=%d copies=%d sets=%d", &kernels, &copies, &sets); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "counts kernels=%d copies=%d sets=%d", &kernels, &copies, &sets))(t)
 	if nodes.counts["kernel"] != kernels || nodes.counts["memcpy"] != copies || nodes.counts["memset"] != sets {
 		t.Errorf("%v arrived of %s", nodes.counts, line)
 	}
@@ -183,18 +178,6 @@ func TestSimulatedReleases(t *testing.T) {
 				t.Errorf("the clock's error is %d", s.status().ClockError)
 			}
 		})
-	}
-}
-
-// TestSimulatedRange records between cudaProfilerStart and cudaProfilerStop, which
-// is nothing less and nothing more than what the program does there.
-func TestSimulatedRange(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, Options{}, GoConfig{CaptureRange: true})
-	line := s.runSim(t, "inside", "profiler", nil, "-n", "5000")
-	got := fmt.Sprintf("inside kernels=%d copies=%d sets=%d", s.counts["kernel"], s.counts["memcpy"], s.counts["memset"])
-	if got != line || len(s.notes) != 0 || len(s.lost) != 0 {
-		t.Errorf("%s, of %s; notes %q, %v was lost", got, line, s.notes, s.lost)
 	}
 }
 
@@ -256,17 +239,12 @@ func TestSimulatedNVTXForms(t *testing.T) {
 // is noticed by its record.
 func TestSimulatedRangeMissed(t *testing.T) {
 	t.Parallel()
-	dir, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(sim())(t)
 	s, _ := newSites(t, Options{}, GoConfig{CaptureRange: true, FlushInterval: 20 * time.Millisecond})
 	frameless := []string{"LD_LIBRARY_PATH=" + filepath.Join(dir, "lib-frameless")}
 	line := s.runSim(t, "counts", "profiler", frameless, "-u", "1")
 	var all int
-	if _, err := fmt.Sscanf(line, "counts kernels=%d", &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "counts kernels=%d", &all))(t)
 	if got := int(s.counts["kernel"]); got == 0 || got >= all {
 		t.Errorf("%d kernels of %d", got, all)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -208,10 +209,7 @@ func newStage(t *testing.T, o Options, c GoConfig) *stage {
 		o.Sink = s.tally
 	}
 	o.bases = []string{t.TempDir(), "/tmp"}
-	server, err := Listen(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(Listen(o))(t)
 	s.server = server
 	go server.Serve(s.audience)
 	t.Cleanup(func() {
@@ -241,10 +239,7 @@ func started(t *testing.T, cmd *exec.Cmd) (input io.WriteCloser, output io.Reade
 func (p play) command(t *testing.T, environ []string) *exec.Cmd {
 	t.Helper()
 	if !filepath.IsAbs(p.program) {
-		dir, err := fake()
-		if err != nil {
-			t.Fatal(err)
-		}
+		dir := must.Get(fake())(t)
 		p.program = filepath.Join(dir, p.program)
 	}
 	cmd := exec.Command(p.program, p.args...)

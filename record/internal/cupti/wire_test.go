@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -101,9 +102,7 @@ func TestDecode(t *testing.T) {
 			t.Parallel()
 			var got collect
 			d := decoder{pid: 42, shared: new(peerMemory), sink: &got, callers: callerTable{find: sumOfChain, tell: func(uint64, int) {}}}
-			if err := d.batch(test.in); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, d.batch(test.in))
 			kind := test.name
 			switch kind {
 			case "no-end":
@@ -126,9 +125,7 @@ func TestTimeNamespace(t *testing.T) {
 	d := decoder{pid: 42, shared: new(peerMemory), sink: &got, shift: 700}
 	in := concat(record(tracelog.KindMemset, 1, 0, 0, 1000, 0, 1500, 0, 2, 3, 7, 0, 1, 0, 0, 0), markerRecord(9, 0, ""),
 		record(tracelog.KindOverhead, 1<<16, 0, 0, 0, 0, 2, 43))
-	if err := d.batch(in); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.batch(in))
 	want := []string{
 		fmt.Sprintf("memset %+v", tracelog.Memset{GPU: tracelog.GPU{PID: 42, Device: 1, Context: 2, Stream: 3, Correlation: 7, Start: 300, Dur: 500}, Bytes: 1}),
 		fmt.Sprintf("marker %+v", tracelog.Marker{PID: 42, TID: 43, Flags: tracelog.MarkerStart, ID: 9, Time: 300}),
@@ -456,9 +453,7 @@ func BenchmarkDecode(b *testing.B) {
 	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)
 	api := record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0, 0, 0)
 	d := decoder{pid: 42, shared: new(peerMemory), sink: nowhere{}}
-	if err := d.batch(stringRecord(1, "_Z3addPfS_")); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, d.batch(stringRecord(1, "_Z3addPfS_")))
 	var batch []byte
 	for range 300 {
 		batch = concat(batch, kernel, api)
@@ -466,9 +461,7 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(batch)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := d.batch(batch); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, d.batch(batch))
 	}
 }
 

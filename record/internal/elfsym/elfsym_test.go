@@ -16,6 +16,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func known(name string) bool { return cudaapi.ByName(name) != nil }
@@ -40,15 +41,9 @@ func compile(t *testing.T) (files []string) {
 // Found offsets are where the linker's own tables put the functions.
 func TestFind(t *testing.T) {
 	for _, path := range compile(t) {
-		f, err := elf.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(elf.Open(path))(t)
 		defer f.Close()
-		symbols, err := f.Symbols()
-		if err != nil {
-			t.Fatal(err)
-		}
+		symbols := must.Get(f.Symbols())(t)
 		want := map[string]uint64{}
 		for _, s := range symbols {
 			if known(s.Name) && s.Section != elf.SHN_UNDEF {
@@ -56,15 +51,9 @@ func TestFind(t *testing.T) {
 				want[s.Name] = s.Value - text.Addr + text.Offset
 			}
 		}
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Open(path))(t)
 		defer file.Close()
-		got, err := Find(file, known)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(Find(file, known))(t)
 		if diff := cmp.Diff(want, got); diff != "" || len(got) == 0 {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
@@ -86,31 +75,17 @@ func TestBeside(t *testing.T) {
 	const source = "int variable = 7, zeroed; int function(void) { return variable + zeroed; }"
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", path, "-")
 	gcc.Stdin = strings.NewReader(source)
-	if out, err := gcc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Run(t, gcc)
+	f := must.Get(elf.Open(path))(t)
 	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	symbols := must.Get(f.DynamicSymbols())(t)
 	at := map[string]uint64{}
 	for _, s := range symbols {
 		at[s.Name] = s.Value
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Open(path))(t)
 	defer file.Close()
-	functions, err := Exported(file, slices.Values([]string{"function"}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	functions := must.Get(Exported(file, slices.Values([]string{"function"})))(t)
 	for _, c := range []struct {
 		function, variable string
 		ok                 bool

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 const framesSource = `
@@ -29,9 +30,7 @@ func compileFrames(t testing.TB, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	source, library := filepath.Join(dir, "frames.c"), filepath.Join(dir, "libframes.so")
-	if err := os.WriteFile(source, []byte(framesSource), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte(framesSource), 0o644))
 	args := append(flags, "-O2", "-shared", "-fPIC", "-Wl,-soname,libframes.so.7", "-Wl,--build-id=0x0123abcd", "-o", library, source)
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc %s: %v\n%s", args, err, out)
@@ -41,30 +40,18 @@ func compileFrames(t testing.TB, flags ...string) string {
 
 func openImage(t testing.TB, path string) *Image {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	t.Cleanup(func() { f.Close() })
-	im, err := Open(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	im := must.Get(Open(f))(t)
 	return im
 }
 
 // functionsOf reads the functions that a file defines with the standard library.
 func functionsOf(t testing.TB, path string) []elf.Symbol {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(elf.Open(path))(t)
 	defer f.Close()
-	all, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(f.Symbols())(t)
 	return slices.DeleteFunc(all, func(s elf.Symbol) bool {
 		return elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Section == elf.SHN_UNDEF || s.Size == 0
 	})
@@ -74,10 +61,7 @@ func functionsOf(t testing.TB, path string) []elf.Symbol {
 func TestSymbols(t *testing.T) {
 	path := compileFrames(t)
 	im := openImage(t, path)
-	symbols, err := im.Symbols(1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	symbols := must.Get(im.Symbols(1000))(t)
 	for _, s := range functionsOf(t, path) {
 		for _, at := range []uint64{s.Value, s.Value + s.Size/2, s.Value + s.Size - 1} {
 			found := symbols.At(at)
@@ -99,9 +83,7 @@ func TestSymbols(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if diff := cmp.Diff([]string{"alias", "aliased"}, names); diff != "" {
-		t.Errorf("names of one function (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, []string{"alias", "aliased"}, names, "names of one function")
 	if _, err := im.Symbols(3); err == nil {
 		t.Error("more symbols than there is room for")
 	}
@@ -109,10 +91,7 @@ func TestSymbols(t *testing.T) {
 
 func (im *Image) exported(t testing.TB, name string) uint64 {
 	t.Helper()
-	found, err := Exported(im.r, slices.Values([]string{name}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(Exported(im.r, slices.Values([]string{name})))(t)
 	address, ok := im.Address(found[name])
 	if !ok {
 		t.Fatalf("no %s", name)
@@ -246,10 +225,7 @@ func use(t testing.TB, b []byte, addresses []uint64) {
 
 // A file with wrong bytes anywhere does no harm.
 func TestHostileImage(t *testing.T) {
-	b, err := os.ReadFile(compileFrames(t, "-fno-omit-frame-pointer"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(compileFrames(t, "-fno-omit-frame-pointer")))(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	var addresses []uint64
 	for at := uint64(0); at < 0x4000; at += 256 {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestReturnsX86 looks for the ends of functions of x86-64.
@@ -32,10 +34,7 @@ func TestReturnsX86(t *testing.T) {
 		{"cut", "7401 c3 e80000", nil},
 		{"no code", "", nil},
 	} {
-		code, err := hex.DecodeString(strings.ReplaceAll(test.code, " ", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := must.Get(hex.DecodeString(strings.ReplaceAll(test.code, " ", "")))(t)
 		if got := returnsOf(code, decodeX86); !slices.Equal(sorted(got), test.want) {
 			t.Errorf("%s: %d, not %d", test.name, got, test.want)
 		}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestRoom(t *testing.T) {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	for range 2 { // it gives back what it took
 		if err := Room(10); err != nil {
 			t.Error(err)
@@ -24,18 +24,14 @@ func TestRoom(t *testing.T) {
 // TestRoomTakesNone looks for room a thousand times where few files may be open, while others are opened.
 func TestRoomTakesNone(t *testing.T) {
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
 	defer func(old syscall.Rlimit) {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
 			t.Error(err)
 		}
 	}(limit)
 	limit.Cur = 64
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit))
 	over := make(chan struct{})
 	go func() {
 		defer close(over)

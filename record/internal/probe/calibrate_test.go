@@ -5,15 +5,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 func TestCalibrate(t *testing.T) {
 	eachProgram(t, func(t *testing.T, m attachMode) {
 		p, target := open(t, Options{mode: m, Paused: true, CaptureRange: m == modeMulti}), startTarget(t, "driver")
-		cost, err := p.Calibrate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		cost := must.Get(p.Calibrate())(t)
 		// No machine runs two traps faster.
 		if cost < 100*time.Nanosecond {
 			t.Errorf("a call costs %v", cost)
@@ -72,14 +71,8 @@ func BenchmarkCalibrate(b *testing.B) {
 
 // The child makes rounds of calls. The function that is probed has the code at the end of loopCode.
 func TestCalibrationChild(t *testing.T) {
-	c, err := startCalibrationChild()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := elf.NewFile(c.file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(startCalibrationChild())(t)
+	f := must.Get(elf.NewFile(c.file))(t)
 	if end := f.Progs[0].Filesz; loopFunction < loopStart || loopFunction >= end || f.Progs[0].Flags&elf.PF_X == 0 {
 		t.Errorf("the function is at %d, the code ends at %d", loopFunction, end)
 	}

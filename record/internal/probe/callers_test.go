@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Each call has the chain of return addresses above it, in every mode. The chain is delivered once, in
@@ -55,9 +55,7 @@ func TestChainsOfThreads(t *testing.T) {
 	r := &recorder{}
 	for range 5 {
 		target.run("threads", 20)
-		if err := p.Drain(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Drain(r))
 		target.run("unloads", 1) // a new epoch: the chains are defined anew
 	}
 	defined := map[uint32]bool{}
@@ -82,13 +80,9 @@ func TestChainInFullBuffers(t *testing.T) {
 	target.run("copies", 3000)
 	target.run("hold", 7) // meets a chain when there is no room for its addresses
 	r := &recorder{}
-	if err := p.Drain(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Drain(r))
 	target.run("release", 0) // and is recorded when there is room again
-	if err := p.Drain(r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Drain(r))
 	held := r.named("cudaLaunchKernel")
 	if len(held) != 1 || held[0].Caller == 0 || p.Unplaced() != (Unplaced{Undefined: 1}) {
 		t.Fatalf("calls %+v; %+v", held, p.Unplaced())
@@ -110,9 +104,7 @@ func TestChainLengthAndEpoch(t *testing.T) {
 	attach(t, p, target)
 	r := &recorder{}
 	drain := func() {
-		if err := p.Drain(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Drain(r))
 	}
 	target.run("chain", 0)
 	drain()
@@ -199,9 +191,7 @@ func TestEpochOfEachProcess(t *testing.T) {
 			epochs[c.PID] = append(epochs[c.PID], c.Epoch)
 		}
 		want := map[uint32][]uint64{uint32(one.pid): {first, unloaded, replaced}, uint32(other.pid): {quiet}}
-		if diff := cmp.Diff(want, epochs); diff != "" {
-			t.Errorf("epochs of chains (-want +got):\n%s", diff)
-		}
+		goldentest.Same(t, want, epochs, "epochs of chains")
 		for _, c := range r.calls {
 			if c.Caller == 0 || r.chains[c.Caller-1].PID != c.PID {
 				t.Errorf("%+v has a chain of another process", c)

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -86,13 +87,9 @@ func benchmarkCall(b *testing.B, scenario string, calls int) {
 func recording(b *testing.B, m attachMode) variant {
 	p := open(b, Options{mode: m, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	return variant{m.String(), func(pid int) func() {
-		if _, err := p.Attach(pid); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(p.Attach(pid))(b)
 		return func() {
-			if err := p.Detach(pid); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, p.Detach(pid))
 			takeCalls(b, p)
 		}
 	}}
@@ -103,21 +100,15 @@ func recording(b *testing.B, m attachMode) variant {
 func shortChains(b *testing.B, t *target, length int) variant {
 	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
-		if _, err := p.Attach(pid); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(p.Attach(pid))(b)
 		t.run("timing", 1)
 		var d discard
-		if err := p.Drain(&d); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.Drain(&d))
 		for _, c := range d.chains {
 			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
 		}
 		return func() {
-			if err := p.Detach(pid); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, p.Detach(pid))
 			takeCalls(b, p)
 		}
 	}}
@@ -126,21 +117,13 @@ func shortChains(b *testing.B, t *target, length int) variant {
 // withoutChains is a variant in which no callers are looked for.
 func withoutChains(b *testing.B) variant {
 	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	dir, err := builds()
-	if err != nil {
-		b.Fatal(err)
-	}
+	dir := must.Get(builds())(b)
 	path := dir + "/libcuda.so.1"
 	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
 	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
 	return variant{"session-no-chains", func(pid int) func() {
-		if err := p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}); err != nil {
-			b.Fatal(err)
-		}
-		probes, err := attachCalls(p.program.calls, path, sites, pid)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}))
+		probes := must.Get(attachCalls(p.program.calls, path, sites, pid))(b)
 		return func() {
 			probes.Close()
 			takeCalls(b, p)
@@ -165,19 +148,13 @@ func floors(b *testing.B) []variant {
 		b.Skip("this kernel has no sessions: ", err)
 	}
 	b.Cleanup(c.Close)
-	dir, err := builds()
-	if err != nil {
-		b.Fatal(err)
-	}
+	dir := must.Get(builds())(b)
 	path := dir + "/libcuda.so.1"
 	sites := []probeSite{{offset: launchOffset(b, path)}}
 	enter := siteProgram{c.Programs[bpf.ProbesProgEmptyMulti], modeMulti}
 	floor := func(name string, attach func(pid int) (io.Closer, error)) variant {
 		return variant{"floor-" + name, func(pid int) func() {
-			probes, err := attach(pid)
-			if err != nil {
-				b.Fatal(err)
-			}
+			probes := must.Get(attach(pid))(b)
 			return func() { probes.Close() }
 		}}
 	}
@@ -197,10 +174,7 @@ func floors(b *testing.B) []variant {
 
 func launchOffset(tb testing.TB, path string) uint64 {
 	tb.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(tb)
 	defer f.Close()
 	symbols, err := elfsym.Find(f, func(name string) bool { return name == "cuLaunchKernel" })
 	if err != nil || symbols["cuLaunchKernel"] == 0 {
@@ -226,9 +200,7 @@ func BenchmarkDrain(b *testing.B) {
 			for b.Loop() {
 				t.run("launches", calls)
 				before := processTime(b)
-				if err := p.Drain(to); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, p.Drain(to))
 				total += processTime(b) - before
 			}
 			b.ReportMetric(float64(total.Nanoseconds())/float64(b.N)/calls, "cpu-ns/call")
@@ -238,14 +210,8 @@ func BenchmarkDrain(b *testing.B) {
 }
 
 func newLog(b *testing.B) Sink {
-	f, err := os.Create(filepath.Join(b.TempDir(), "log"))
-	if err != nil {
-		b.Fatal(err)
-	}
-	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(filepath.Join(b.TempDir(), "log")))(b)
+	w := must.Get(tracelog.NewFileWriter(f, tracelog.Options{}))(b)
 	b.Cleanup(func() { w.Close(tracelog.End{}) })
 	return logSink{w}
 }
@@ -261,9 +227,7 @@ func (logSink) Chain(*Chain)                {}
 // processTime is the CPU time of this process.
 func processTime(b *testing.B) time.Duration {
 	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts))
 	return time.Duration(ts.Nano())
 }
 

@@ -8,15 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 func newTestDecoder(t *testing.T) *decoder {
 	t.Helper()
-	table, err := newRecipeTable(&Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(newRecipeTable(&Options{}))(t)
 	return newDecoder(table)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // execs makes the target run its program again, by the thread that runs a scenario or by another.
@@ -69,12 +70,8 @@ func TestSlotsAfterExec(t *testing.T) {
 	}
 	attach(t, p, target)
 	r := &recorder{}
-	if err := p.events.drain(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.events.deliverOpenCalls(isReplaced(p.takeReplaced()), p.program.maps.threads, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.events.drain(r))
+	must.Do(t, p.events.deliverOpenCalls(isReplaced(p.takeReplaced()), p.program.maps.threads, r))
 	if threads := p.events.store.threads(); len(threads) > 1 || len(r.calls) != 20 {
 		t.Errorf("slots of threads %v, want that of the first alone; %d calls of 20", threads, len(r.calls))
 	}

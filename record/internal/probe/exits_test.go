@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -27,18 +28,13 @@ type ending struct {
 
 func startEnding(tb testing.TB, mode string) *ending {
 	tb.Helper()
-	dir, err := builds()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dir := must.Get(builds())(tb)
 	e := &ending{tb: tb, cmd: exec.Command(filepath.Join(dir, "ends"), mode)}
 	starting.Lock()
 	defer starting.Unlock()
 	e.stdin, e.stdout = pipetest.Start(tb, e.cmd)
 	tb.Cleanup(func() { e.cmd.Process.Kill(); e.cmd.Wait() })
-	if _, err := fmt.Fscanf(e.stdout, "%v\n", &e.handler); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(fmt.Fscanf(e.stdout, "%v\n", &e.handler))(tb)
 	return e
 }
 
@@ -47,18 +43,13 @@ func (e *ending) pid() int { return e.cmd.Process.Pid }
 // end lets the program end, and returns what it printed.
 func (e *ending) end() string {
 	e.tb.Helper()
-	if _, err := io.WriteString(e.stdin, "end\n"); err != nil {
-		e.tb.Fatal(err)
-	}
+	must.Get(io.WriteString(e.stdin, "end\n"))(e.tb)
 	return e.wait()
 }
 
 func (e *ending) wait() string {
 	e.tb.Helper()
-	text, err := io.ReadAll(e.stdout)
-	if err != nil {
-		e.tb.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(e.stdout))(e.tb)
 	e.cmd.Wait()
 	return string(text)
 }
@@ -107,9 +98,7 @@ func TestEndings(t *testing.T) {
 			}
 			before := host.Monotonic()
 			printed := withoutAddress(e.end())
-			if diff := cmp.Diff(c.printed, printed); diff != "" {
-				t.Errorf("%s: printed (-want +got):\n%s", c.mode, diff)
-			}
+			goldentest.Same(t, c.printed, printed, "%s: printed", c.mode)
 			exit, ok := p.ExitReason(e.pid())
 			if !ok || !exit.Final || exit.Reason != c.reason || exit.Time < before || exit.Time > host.Monotonic() {
 				t.Errorf("%s: ended by %+v, want %s", c.mode, exit, c.reason)
@@ -125,9 +114,7 @@ func TestWatchPrepared(t *testing.T) {
 		p := open(t, Options{mode: m, WatchExits: true})
 		for _, watched := range []bool{true, false} {
 			e := startEnding(t, "_exit")
-			if _, err := p.Attach(e.pid()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(p.Attach(e.pid()))(t)
 			want := ""
 			if watched {
 				watchExit(t, p, e)
@@ -148,9 +135,7 @@ func TestCloseAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 3 {
 		p := open(t, Options{WatchExits: true})
-		if err := p.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Close())
 	}
 }
 

@@ -2,13 +2,13 @@ package probe
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/cilium/ebpf"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -16,9 +16,7 @@ import (
 // processes. No program notes ends in it.
 func newWatcher(t *testing.T, processes uint32) *exitWatcher {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("eBPF needs root")
-	}
+	must.BeRoot(t)
 	spec, err := bpf.LoadProbes()
 	if err != nil {
 		t.Fatal(err)
@@ -40,9 +38,7 @@ func newWatcher(t *testing.T, processes uint32) *exitWatcher {
 func TestCloseExitWatcherAtOnce(t *testing.T) {
 	w := newWatcher(t, 4096)
 	w.prepare()
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.close())
 	if w.programs != nil || w.signals != nil {
 		t.Error("the hook on signals is left")
 	}
@@ -52,17 +48,13 @@ func TestCloseExitWatcherAtOnce(t *testing.T) {
 func TestFullTable(t *testing.T) {
 	w := newWatcher(t, 4)
 	for pid := 1; pid <= 4; pid++ {
-		if err := w.awaitEnd(pid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.awaitEnd(pid))
 	}
 	if err := w.awaitEnd(5); err == nil {
 		t.Error("a full table takes another process")
 	}
 	for _, pid := range []int{2, 3} {
-		if err := w.putEnd(pid, &bpf.ProbesProcessEnd{EndTime: 7}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.putEnd(pid, &bpf.ProbesProcessEnd{EndTime: 7}))
 	}
 	if !w.ended(2) || w.ended(1) {
 		t.Error("ends are not told apart")
@@ -92,9 +84,7 @@ func TestExit(t *testing.T) {
 		{bpf.ProbesProcessEnd{ExitCode: 0x8b, EndTime: 9}, Exit{"signal 11 (SIGSEGV), core dumped", 9, 139, true, false, 0}, true},
 	} {
 		w := newWatcher(t, 1)
-		if err := w.putEnd(1, &c.end); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.putEnd(1, &c.end))
 		got, ok := w.exit(1)
 		if !ok && !c.ok {
 			continue

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -24,10 +25,7 @@ func recordFunctions(t *testing.T, o Options, patterns ...string) *functionRecor
 	t.Helper()
 	r := &functionRecording{found: map[string]Functions{}, names: map[uint32]string{}}
 	for _, text := range patterns {
-		of, err := pattern.ParseFunctions(strings.TrimPrefix(text, "-"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		of := must.Get(pattern.ParseFunctions(strings.TrimPrefix(text, "-")))(t)
 		if strings.HasPrefix(text, "-") {
 			o.WithoutOfFiles = append(o.WithoutOfFiles, of)
 		} else {
@@ -129,16 +127,11 @@ func TestFunctionsBounded(t *testing.T) {
 	var lost []tracelog.Lost
 	take := func() {
 		t.Helper()
-		some, err := r.prober.LostSince()
-		if err != nil {
-			t.Fatal(err)
-		}
+		some := must.Get(r.prober.LostSince())(t)
 		lost = append(lost, some...)
 	}
 	r.run("adds", 10_000) // at this rate they would have to take 14 s
-	if err := r.prober.Finish(sink); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.prober.Finish(sink))
 	take()
 	count := map[string]int{}
 	for _, e := range sink.functions {

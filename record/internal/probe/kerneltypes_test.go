@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/ebpf/btf"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The reduced types have every member that the program reads, where the kernel's full
@@ -16,22 +17,10 @@ func TestKernelTypes(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	k, err := parseKernelTypes(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	reduced, err := k.reduce(spec.Types)
-	if err != nil {
-		t.Fatal(err)
-	}
-	full, err := btf.LoadKernelSpec()
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(parseKernelTypes(raw))(t)
+	spec := must.Get(bpf.LoadProbes())(t)
+	reduced := must.Get(k.reduce(spec.Types))(t)
+	full := must.Get(btf.LoadKernelSpec())(t)
 	for _, name := range kernelStructs {
 		var own, got, want *btf.Struct
 		for from, to := range map[*btf.Spec]**btf.Struct{spec.Types: &own, reduced: &got, full: &want} {
@@ -80,22 +69,13 @@ func FuzzKernelTypes(f *testing.F) {
 		{Name: "", Type: &btf.Union{Size: 8, Members: []btf.Member{{Name: "blocked", Type: &btf.Typedef{Name: "sigset_t", Type: sigset}}}}, Offset: 64},
 	}}
 	task.Members = append(task.Members, btf.Member{Name: "group_leader", Type: &btf.Pointer{Target: task}, Offset: 128})
-	b, err := btf.NewBuilder([]btf.Type{task}, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	whole, err := b.Marshal(nil, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
+	b := must.Get(btf.NewBuilder([]btf.Type{task}, nil))(f)
+	whole := must.Get(b.Marshal(nil, nil))(f)
 	f.Add(whole)
 	f.Add(whole[:len(whole)/2])
 	f.Add(whole[:20])
 	f.Add([]byte("\x9f\xeb\x01\x00\xff\xff\xff\xff0123456789012345"))
-	spec, err := bpf.LoadProbes()
-	if err != nil {
-		f.Fatal(err)
-	}
+	spec := must.Get(bpf.LoadProbes())(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		k, err := parseKernelTypes(raw)
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -51,9 +53,7 @@ func TestRefusedLaunches(t *testing.T) {
 			}
 			r := finish(t, p)
 			one := []string{"0: error 98", "1: error 98", "2: error 98", "7: error 98"}
-			if diff := cmp.Diff(append(one, one...), r.refusedLaunches()); diff != "" {
-				t.Errorf("%s: refused launches (-want +got):\n%s", again, diff)
-			}
+			goldentest.Same(t, append(one, one...), r.refusedLaunches(), "%s: refused launches", again)
 		}
 	})
 }
@@ -99,16 +99,12 @@ func completeGraphs(t *testing.T, m attachMode) (entries, whole int) {
 	t.Helper()
 	functions := cudaapi.Functions(cudaapi.Minimal)
 	p, target := open(t, Options{mode: m, Functions: functions, Spared: functions}), startTarget(t, "shared")
-	if _, err := p.AttachSparing(target.pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.AttachSparing(target.pid))(t)
 	target.run("graphs", 3)
 	const most = 20_000
 	target.begin("graphs", most)
 	time.Sleep(20 * time.Millisecond)
-	if err := p.Complete(target.pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Complete(target.pid))
 	for line := ""; line != "done"; {
 		line = target.line()
 	}
@@ -147,9 +143,7 @@ func TestSpared(t *testing.T) {
 		functions := cudaapi.Functions(cudaapi.Minimal)
 		spared := append(slices.Clone(functions), cudaapi.ByName("cuKernelGetFunction"))
 		p, target := open(t, Options{mode: m, Functions: functions, Spared: spared, Symbols: true}), startTarget(t, "shared")
-		if _, err := p.AttachSparing(target.pid); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(p.AttachSparing(target.pid))(t)
 		target.run("symbols", 1)
 		target.run("refused", 3)
 		if !p.releaseLaunches() {
@@ -159,9 +153,7 @@ func TestSpared(t *testing.T) {
 		if p.releaseLaunches() {
 			t.Error("a launch is waited for when it has reached the driver")
 		}
-		if err := p.Complete(target.pid); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Complete(target.pid))
 		target.run("symbols", 1)
 		target.run("launches", 4)
 		r := finish(t, p)

@@ -9,9 +9,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -34,9 +35,7 @@ func TestOwnPIDNamespace(t *testing.T) {
 	if os.Getenv(namespaceChild) != "" {
 		t.Skip("inside already")
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	cmd := exec.Command("/proc/self/exe", "-test.v", "-test.run", "^(TestRenamedThread|TestOtherProcesses|TestUnfinished|TestNestedNamespace|TestKilled|TestWatchAgain)$")
 	cmd.Env = append(os.Environ(), namespaceChild+"=1")
@@ -106,7 +105,5 @@ func TestContainerFromOutside(t *testing.T) {
 		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver", NamespaceTID: 1},
 		{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed", NamespaceTID: 1},
 	}
-	if diff := cmp.Diff(want, r.threads); diff != "" {
-		t.Errorf("threads (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, r.threads, "threads")
 }

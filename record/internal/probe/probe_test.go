@@ -16,8 +16,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -227,9 +229,7 @@ func TestThreads(t *testing.T) {
 	for _, th := range r.threads {
 		names[th.Name]++
 	}
-	if diff := cmp.Diff(map[string]int{"worker": 64}, names); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[string]int{"worker": 64}, names, "names")
 }
 
 func TestRenamedThread(t *testing.T) {
@@ -246,9 +246,7 @@ func TestRenamedThread(t *testing.T) {
 			{PID: uint32(target.pid), TID: uint32(target.pid), Name: "driver"},
 			{PID: uint32(target.pid), TID: uint32(target.pid), Name: "renamed"},
 		}
-		if diff := cmp.Diff(want, r.threads); diff != "" {
-			t.Errorf("program ended: %v: names (-want +got):\n%s", ends, diff)
-		}
+		goldentest.Same(t, want, r.threads, "program ended: %v: names", ends)
 	}
 }
 
@@ -425,9 +423,7 @@ func TestTwoProcesses(t *testing.T) {
 	for _, c := range r.calls {
 		perProcess[c.PID]++
 	}
-	if diff := cmp.Diff(map[uint32]int{uint32(a.pid): 100, uint32(b.pid): 100}, perProcess); diff != "" {
-		t.Errorf("calls (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, map[uint32]int{uint32(a.pid): 100, uint32(b.pid): 100}, perProcess, "calls")
 }
 
 func TestLibraries(t *testing.T) {
@@ -451,33 +447,21 @@ func TestLibraries(t *testing.T) {
 		// cuLaunchKernel_ptsz is the same address.
 		"driver cuLaunchKernel cuLaunchKernelEx cuGraphLaunch cuMemcpy3D_v2 cuMemAlloc_v2 cuModuleGetFunction cuKernelGetFunction",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("libraries (-want +got):\n%s", diff)
-	}
+	goldentest.Same(t, want, got, "libraries")
 }
 
 // A library that was deleted after it was mapped is still found.
 func TestDeletedLibrary(t *testing.T) {
 	t.Parallel()
-	dir, err := builds()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(builds())(t)
 	copied := t.TempDir()
 	for _, name := range []string{"libcuda.so.1"} {
-		b, err := os.ReadFile(dir + "/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(copied+"/"+name, b, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(dir + "/" + name))(t)
+		must.Do(t, os.WriteFile(copied+"/"+name, b, 0o755))
 	}
 	p := open(t, Options{})
 	target := startTarget(t, "driver", "LD_PRELOAD="+copied+"/libcuda.so.1")
-	if err := os.Remove(copied + "/libcuda.so.1"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(copied+"/libcuda.so.1"))
 	a := attach(t, p, target)
 	if len(a.Libraries) != 1 || !strings.HasPrefix(a.Libraries[0].Path, copied) {
 		t.Fatalf("libraries: %+v", a.Libraries)
@@ -512,9 +496,7 @@ func TestRun(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Finish(&r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Finish(&r))
 	if n := uint64(len(r.calls)) + lostCalls(t, p, tracelog.LostCallBuffer); n != calls {
 		t.Errorf("%d calls of %d", n, calls)
 	}
@@ -531,9 +513,7 @@ func TestCloseRestoresCode(t *testing.T) {
 			t.Fatal("probes don't show in the code")
 		}
 		for range 2 {
-			if err := p.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Close())
 		}
 		// The kernel frees perf events a little after they are closed.
 		eventually(t, "the code has changed", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
@@ -544,18 +524,9 @@ func TestCloseRestoresCode(t *testing.T) {
 // isProbed reports whether a process's code at a driver's function differs from the file's.
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
-	b, err := os.ReadFile(driverOf(tb, pid).Path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	found, err := elfsym.Exported(bytes.NewReader(b), slices.Values([]string{function}))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	f, err := elf.NewFile(bytes.NewReader(b))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(driverOf(tb, pid).Path))(tb)
+	found := must.Get(elfsym.Exported(bytes.NewReader(b), slices.Values([]string{function})))(tb)
+	f := must.Get(elf.NewFile(bytes.NewReader(b)))(tb)
 	code := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 })
 	at := found[function]
 	return codeOf(tb, pid)[at-f.Progs[code].Off] != b[at]
@@ -564,10 +535,7 @@ func isProbed(tb testing.TB, pid int, function string) bool {
 // driverOf is where a process has mapped libcuda's code.
 func driverOf(tb testing.TB, pid int) procfs.Mapping {
 	tb.Helper()
-	mappings, err := procfs.CodeFiles(pid)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	mappings := must.Get(procfs.CodeFiles(pid))(tb)
 	i := slices.IndexFunc(mappings, func(m procfs.Mapping) bool { return strings.HasSuffix(m.Path, "/libcuda.so.1") })
 	return mappings[i]
 }
@@ -576,17 +544,10 @@ func driverOf(tb testing.TB, pid int) procfs.Mapping {
 func codeOf(tb testing.TB, pid int) []byte {
 	tb.Helper()
 	var from, to int64
-	if _, err := fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to); err != nil {
-		tb.Fatal(err)
-	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to))(tb)
+	mem := must.Get(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(tb)
 	defer mem.Close()
 	code := make([]byte, to-from)
-	if _, err := mem.ReadAt(code, from); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(mem.ReadAt(code, from))(tb)
 	return code
 }

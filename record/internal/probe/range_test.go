@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -69,9 +70,7 @@ func TestPause(t *testing.T) {
 			change func() error
 			n      int
 		}{{p.Resume, 10}, {p.Pause, 100}, {p.Resume, 1000}} {
-			if err := step.change(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, step.change())
 			target.run("launches", step.n)
 		}
 		if r := finish(t, p); len(r.calls) != 1010 || len(r.threads) != 1 {
@@ -90,9 +89,7 @@ func TestPauseInsideOfCalls(t *testing.T) {
 			if line := target.line(); line != "inside" {
 				t.Fatal(line)
 			}
-			if err := change(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, change())
 			target.begin("", 0) // what the call waits for
 			if line := target.line(); line != "done" {
 				t.Fatal(line)

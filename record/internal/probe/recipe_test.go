@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -115,10 +116,7 @@ func TestConventions(t *testing.T) {
 func TestPlain(t *testing.T) {
 	found := map[string]int{}
 	for _, f := range cudaapi.Functions(cudaapi.All) {
-		r, err := compileRecipe(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(compileRecipe(f))(t)
 		p, ok := compilePlain(uint32(f.ID), r)
 		if !ok {
 			continue
@@ -184,10 +182,7 @@ func TestNotPlain(t *testing.T) {
 		"far struct":   func(r *bpf.ProbesRecipe) { r.BlockSize, r.BlockOffset = 8, math.MaxUint16+1 },
 		"register":     func(r *bpf.ProbesRecipe) { r.BlockSize, r.BlockSource = 8, 40 },
 	} {
-		r, err := compileRecipe(cudaapi.ByName("cuLaunchKernel"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(compileRecipe(cudaapi.ByName("cuLaunchKernel")))(t)
 		if _, ok := compilePlain(1, r); !ok {
 			t.Fatal("a launch is not plain")
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // otherUser is set in this test program when it runs as another user than root: to that user's
@@ -21,13 +23,8 @@ const otherUser = "CUDATRACE_TEST_OTHER_USER"
 // prints.
 func runAsOther(t *testing.T, capabilities ...uintptr) string {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root to give it up")
-	}
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.BeRoot(t)
+	self := must.Get(os.Open("/proc/self/exe"))(t)
 	defer self.Close()
 	cmd := exec.Command("/proc/self/fd/3", "-test.v", "-test.run", "^"+t.Name()+"$")
 	cmd.ExtraFiles = []*os.File{self}
@@ -66,9 +63,7 @@ func TestCapabilities(t *testing.T) {
 		runAsOther(t, admin...)
 		return
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 	if f, err := os.Open("/proc/self/mem"); err == nil {
 		f.Close()
 		t.Error("this process reads its own memory")

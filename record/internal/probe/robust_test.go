@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -40,21 +41,14 @@ func recordUntilKilled(pid string) {
 
 // When the recorder is killed, the kernel removes all probes, and the program runs on.
 func TestRecorderKilled(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("uprobes need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	target := startTarget(t, "driver")
 	before := codeOf(t, target.pid)
 	child := exec.Command("/proc/self/exe")
 	child.Env = append(os.Environ(), fmt.Sprintf("%s=%d", recorderChild, target.pid))
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(child.StdoutPipe())(t)
+	must.Do(t, child.Start())
 	t.Cleanup(func() { child.Process.Kill(); child.Wait() })
 	if lines := bufio.NewScanner(out); !lines.Scan() || lines.Text() != "recording" {
 		t.Fatalf("the recorder says %q", lines.Text())
@@ -63,9 +57,7 @@ func TestRecorderKilled(t *testing.T) {
 		t.Fatal("probes don't show in the code")
 	}
 	target.run("launches", 100)
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, child.Process.Kill())
 	child.Wait()
 	eventually(t, "probes are left", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
 	target.run("launches", 100)
@@ -83,9 +75,7 @@ func TestDrainedUntil(t *testing.T) {
 	for range 20 {
 		target.run("launches", 100)
 		ran := host.Monotonic()
-		if err := p.Drain(&r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Drain(&r))
 		if until := p.DrainedUntil(); until < ran || until > host.Monotonic() {
 			t.Errorf("drained until %d, the calls ended before %d", until, ran)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/bpf"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // inMemory makes a store in plain memory.
@@ -68,12 +69,10 @@ func (s *eventStore) drainAll(take func(event []byte) error) (all bool, err erro
 func (s *eventStore) values(t *testing.T) []uint64 {
 	t.Helper()
 	var got []uint64
-	if _, err := s.drainAll(func(b []byte) error {
+	must.Get(s.drainAll(func(b []byte) error {
 		got = append(got, binary.LittleEndian.Uint64(b[bpf.HeaderSize:]))
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return got
 }
 
@@ -218,9 +217,7 @@ func TestChunkOfClaimedThread(t *testing.T) {
 	s := open(t, Options{OnlyOfFiles: true, BufferBytes: chunks * int(chunkBytes)}).events.store
 	thread := callingThread{PID: 1, TID: 1}
 	s.slots[0].Position = uint64(chunksAtOnce)<<32 | filled
-	if err := s.mapChunkOf(thread); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.mapChunkOf(thread))
 	s.release(thread)
 	var chunk bpf.ProbesChunk
 	if err := s.maps.chunks.Lookup(uint32(chunksAtOnce), &chunk); err != nil || chunk.Final != filled {

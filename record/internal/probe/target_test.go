@@ -18,6 +18,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -118,10 +119,7 @@ func startTarget(tb testing.TB, program string, env ...string) *target {
 // startTargetIn starts the program in new namespaces, given as clone flags.
 func startTargetIn(tb testing.TB, program string, namespaces uintptr, env ...string) *target {
 	tb.Helper()
-	dir, err := builds()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	dir := must.Get(builds())(tb)
 	t := &target{tb: tb, cmd: exec.Command(filepath.Join(dir, program))}
 	// A real driver's folder may come first in the environment.
 	t.cmd.Env = append(append(os.Environ(), "LD_LIBRARY_PATH="+dir), env...)
@@ -149,9 +147,7 @@ func (t *target) line() string {
 // begin starts a scenario without waiting for its end.
 func (t *target) begin(scenario string, n int) {
 	t.tb.Helper()
-	if _, err := fmt.Fprintln(t.stdin, scenario, n); err != nil {
-		t.tb.Fatal(err)
-	}
+	must.Get(fmt.Fprintln(t.stdin, scenario, n))(t.tb)
 }
 
 // run runs a scenario and returns what it printed.
@@ -240,9 +236,7 @@ func (m attachMode) claimed() bool {
 // older than the mode, and fails where it is not and the mode does not work.
 func open(tb testing.TB, o Options) *Prober {
 	tb.Helper()
-	if os.Geteuid() != 0 {
-		tb.Skip("uprobes need root")
-	}
+	must.BeRoot(tb)
 	if o.Functions == nil {
 		o.Functions = cudaapi.Functions(cudaapi.All)
 	}
@@ -279,10 +273,7 @@ func attach(tb testing.TB, p *Prober, t *target) Attachment {
 	tb.Helper()
 	starting.RLock()
 	defer starting.RUnlock()
-	a, err := p.Attach(t.pid)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	a := must.Get(p.Attach(t.pid))(tb)
 	return a
 }
 
@@ -290,9 +281,7 @@ func attach(tb testing.TB, p *Prober, t *target) Attachment {
 func finish(tb testing.TB, p *Prober) *recorder {
 	tb.Helper()
 	r := &recorder{}
-	if err := p.Finish(r); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, p.Finish(r))
 	return r
 }
 
@@ -337,10 +326,7 @@ func inModes(t *testing.T, modes []attachMode, test func(t *testing.T, m attachM
 
 func lostCalls(tb testing.TB, p *Prober, cause string) uint64 {
 	tb.Helper()
-	lost, err := p.Lost()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	lost := must.Get(p.Lost())(tb)
 	var n uint64
 	for _, l := range lost {
 		if l.Cause == cause {

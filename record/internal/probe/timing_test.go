@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // BenchmarkAttach measures probing and releasing a process that has every driver
@@ -26,9 +27,7 @@ func BenchmarkAttach(b *testing.B) {
 	library := filepath.Join(dir, "libcuda.so.1")
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-w", "-o", library, "-x", "c", "-")
 	gcc.Stdin = strings.NewReader(code.String())
-	if out, err := gcc.CombinedOutput(); err != nil {
-		b.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(b, gcc)
 	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
 		functions := cudaapi.Functions(cudaapi.All)
 		if m == modeSingle { // tens of milliseconds a probe
@@ -41,9 +40,7 @@ func BenchmarkAttach(b *testing.B) {
 			for b.Loop() {
 				attach(b, p, target)
 				start := time.Now()
-				if err := p.Detach(target.pid); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, p.Detach(target.pid))
 				detaching += time.Since(start)
 			}
 			b.ReportMetric(float64(detaching.Milliseconds())/float64(b.N), "ms-detaching")
@@ -55,8 +52,6 @@ func BenchmarkAttach(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		p := open(b, Options{BufferBytes: defaultBufferBytes})
-		if err := p.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, p.Close())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestTree finds processes of a tree, whose parents have ended, who run other programs in a cleaned environment, and who have
@@ -18,16 +19,11 @@ func TestTree(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	tree, err := FollowTree()
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(FollowTree())(t)
 	defer tree.Close()
 	outside := exec.Command("cat")
 	outside.Stdin, _ = os.Open("/dev/null")
-	if err := outside.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, outside.Run())
 	cmd := exec.Command("sh", "-c", `sh -c 'echo $$'; exec 3<&0; (env -i sh -c 'echo $$; exec cat <&3' &); exec cat`)
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -40,10 +36,7 @@ func TestTree(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	number := func() uint32 {
 		lines.Scan()
-		n, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(strings.TrimSpace(lines.Text())))(t)
 		return uint32(n)
 	}
 	short, orphan := number(), number()

@@ -10,6 +10,7 @@ import (
 
 	"encoding/json"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -78,28 +79,17 @@ func runMarked(t *testing.T, p pythontest.Interpreter, kind string, age time.Dur
 	}
 	path := filepath.Join(t.TempDir(), "marks")
 	pid, in, out := program(t, 0, p.Path, "-c", marked, path, kind, seconds[kind])
-	if _, err := out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(out.ReadString('\n'))(t)
 	r.Begin(uint32(pid), nil)
 	r.await(pid, pid, "recorded", func(*thread) bool { return true })
-	if _, err := in.Write([]byte("\n")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := out.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(in.Write([]byte("\n")))(t)
+	must.Get(out.ReadString('\n'))(t)
 	w := r.end()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	var list [][3]any
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.UseNumber()
-	if err := d.Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Decode(&list))
 	number := func(x any) uint64 { n, _ := x.(json.Number).Int64(); return uint64(n) }
 	marks := map[string][]mark{}
 	first, last := number(list[0][1]), number(list[len(list)-1][2])
@@ -133,9 +123,7 @@ func runMarked(t *testing.T, p pythontest.Interpreter, kind string, age time.Dur
 
 // The Python line of a sample is that of its moment.
 func TestPythonOfTheMoment(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("the kernel reads frames for root")
-	}
+	must.BeRoot(t)
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		seen, wrong, all, notes := runMarked(t, p, "fixed", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)
@@ -147,9 +135,7 @@ func TestPythonOfTheMoment(t *testing.T) {
 
 // Code that took the place of other code has its own name, or none.
 func TestPythonOfReplacedCode(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("the kernel reads frames for root")
-	}
+	must.BeRoot(t)
 	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		seen, wrong, all, notes := runMarked(t, p, "made", 0, nil)
 		t.Logf("%d samples, %d with a line, %d of them wrong", all, seen, wrong)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/blocked"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -67,18 +68,13 @@ type written struct {
 func (r *recording) end() (w written) {
 	r.t.Helper()
 	r.End()
-	if err := r.w.Close(tracelog.End{Time: 1}); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, r.w.Close(tracelog.End{Time: 1}))
 	for _, n := range r.notes {
 		if strings.HasPrefix(n, notRecorded) {
 			r.t.Skip(n)
 		}
 	}
-	log, err := tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log")
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	log := must.Get(tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log"))(r.t)
 	w.frames, w.stacks = map[uint32]tracelog.NativeFrame{}, map[uint32]tracelog.NativeStack{}
 	for log.Next() {
 		b := log.Block()
@@ -126,17 +122,9 @@ func program(t *testing.T, flags uintptr, name string, args ...string) (pid int,
 	cmd := exec.Command(name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags, Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = os.Stderr
-	w, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(cmd.StdinPipe())(t)
+	r := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // by that signal
@@ -195,12 +183,8 @@ func TestBlocked(t *testing.T) {
 			}
 			return again
 		})
-		if _, err := io.WriteString(in, "line\n"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(in, "line\n"))(t)
+		must.Get(out.ReadString('\n'))(t)
 	}
 	w := r.end()
 	w.check(t)
@@ -245,9 +229,7 @@ func TestSamples(t *testing.T) {
 
 // A thread in a PID namespace is found by its ID there, and recorded under that of the host.
 func TestNamespace(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces need root")
-	}
+	must.BeRoot(t)
 	t.Parallel()
 	r := record(t)
 	pid, _, _ := program(t, unix.CLONE_NEWPID, "cat")
@@ -351,10 +333,7 @@ func TestShare(t *testing.T) {
 func TestSums(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w, err := tracelog.NewWriter(&log, tracelog.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&log, tracelog.Options{}))(t)
 	r := &Recorder{Options: Options{Log: w}}
 	th := &thread{process: &sampledProcess{WatchedProcess: blocked.NewProcess(1)}, tid: 1, opened: 100, room: 3}
 	for at := uint64(200); at < 2200; at += 200 {
@@ -362,13 +341,8 @@ func TestSums(t *testing.T) {
 		th.switched(stamp{time: at}, false, false)
 	}
 	r.write(th)
-	if err := w.Close(tracelog.End{Time: 1}); err != nil {
-		t.Fatal(err)
-	}
-	reader, err := tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Time: 1}))
+	reader := must.Get(tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log"))(t)
 	var got []uint64
 	for reader.Next() {
 		b := reader.Block()
@@ -415,10 +389,7 @@ func FuzzRing(f *testing.F) {
 		kernelRecord(unix.PERF_RECORD_LOST, 0, lost), kernelRecord(unix.PERF_RECORD_SWITCH, 0, switchBody(70)),
 		kernelRecord(unix.PERF_RECORD_SAMPLE, 1, append(switchBody(80), 1, 0, 0, 0, 0, 0, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9))), uint16(4090))
 	f.Add([]byte{9, 0, 0, 0, 1, 0, 4, 0}, uint16(0))
-	w, err := tracelog.NewWriter(io.Discard, tracelog.Options{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(io.Discard, tracelog.Options{}))(f)
 	f.Fuzz(func(t *testing.T, b []byte, from uint16) {
 		e := &perfEvent{page: &unix.PerfEventMmapPage{}, data: make([]byte, 4096)}
 		b = b[:min(len(b), len(e.data))]
@@ -465,9 +436,7 @@ func TestRests(t *testing.T) {
 	r.do(func() { r.switchRate = 10 })
 	var to, from [2]int
 	for _, p := range [][]int{to[:], from[:]} {
-		if err := unix.Pipe2(p, unix.O_CLOEXEC); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, unix.Pipe2(p, unix.O_CLOEXEC))
 	}
 	tid := make(chan int)
 	var echo sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 )
@@ -41,9 +42,7 @@ func FuzzAssemble(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := w.Close(end); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close(end))
 		first := dump(t, out.Bytes())
 		second := dump(t, assemble(t, first))
 		if !slices.Equal(sortedLines(first), sortedLines(second)) {

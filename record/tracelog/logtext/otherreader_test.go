@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,10 +33,7 @@ func TestOtherReader(t *testing.T) {
 	logs["padded"] = longTexts(t)
 	logs["all"] = assemble(t, golden(t))
 	for _, path := range []string{committedLog, "../../../testdata/gpu/logs/streams.cudatrace"} {
-		log, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(os.ReadFile(path))(t)
 		logs[filepath.Base(path)] = log
 	}
 	maps.DeleteFunc(logs, func(name string, log []byte) bool {
@@ -48,9 +46,7 @@ func TestOtherReader(t *testing.T) {
 	var want []string
 	for name, log := range logs {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, log, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, log, 0o600))
 		args = append(args, path)
 		for line := range strings.Lines(dumpJSON(t, log)) {
 			if !strings.HasPrefix(line, `{"kind":"remark",`) {
@@ -69,9 +65,7 @@ func longTexts(t *testing.T) []byte {
 	for i := range 20 {
 		w.Add(&tracelog.Note{Time: uint64(i), Text: text[i:]})
 	}
-	if err := w.Close(tracelog.End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Complete: 1}))
 	if out.Len() < 50_000 {
 		t.Errorf("the log has no padding: %d bytes", out.Len())
 	}

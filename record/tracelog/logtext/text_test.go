@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -22,41 +24,28 @@ import (
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	w, out := newWriter(t)
-	end, err := Assemble(strings.NewReader(text), w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(end); err != nil {
-		t.Fatal(err)
-	}
+	end := must.Get(Assemble(strings.NewReader(text), w))(t)
+	must.Do(t, w.Close(end))
 	return out.Bytes()
 }
 
 func newWriter(t testing.TB) (*tracelog.Writer, *bytes.Buffer) {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := tracelog.NewWriter(&out, tracelog.Options{RowsPerBlock: 150})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(tracelog.NewWriter(&out, tracelog.Options{RowsPerBlock: 150}))(t)
 	return w, &out
 }
 
 func open(t testing.TB, log []byte) *tracelog.Reader {
 	t.Helper()
-	r, err := tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "test.cudatrace"))(t)
 	return r
 }
 
 func dumpWith(t testing.TB, log []byte, o Options) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Dump(&b, open(t, log), o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Dump(&b, open(t, log), o))
 	return b.String()
 }
 
@@ -90,19 +79,14 @@ func manyLaunches(t testing.TB, n int) []byte {
 			}
 		}
 	}
-	if err := w.Close(tracelog.End{Complete: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{Complete: 1}))
 	return out.Bytes()
 }
 
 // golden is the text with a record of every kind.
 func golden(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile(goldenPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(goldenPath))(t)
 	return string(text)
 }
 
@@ -117,17 +101,8 @@ func sortedLines(s string) []string {
 // testdata/all.txt has a record of every kind. It shows the text form as people see
 // it, and is what comes out again when it has been a log.
 func TestGolden(t *testing.T) {
-	text := golden(t)
-	got := dump(t, assemble(t, text))
-	if *logtest.Update {
-		text = got
-		if err := os.WriteFile(goldenPath, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if diff := cmp.Diff(text, got); diff != "" {
-		t.Error(diff)
-	}
+	got := dump(t, assemble(t, golden(t)))
+	goldentest.Hold(t, goldenPath, got)
 	for _, table := range schema.Records()[1:] {
 		if !strings.Contains(got, "\n"+table.Name+" ") && !strings.HasPrefix(got, table.Name+" ") {
 			t.Errorf("there is no %s record in %s", table.Name, goldenPath)
@@ -171,9 +146,7 @@ func hostileLog(t testing.TB, kinds ...tracelog.Kind) []byte {
 	var end tracelog.End
 	logtest.Fill(&end, number, text)
 	end.Reason += "\x01\x7f\xff\u2028é"
-	if err := w.Close(end); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(end))
 	return out.Bytes()
 }
 
@@ -230,9 +203,7 @@ func TestDumpIsBounded(t *testing.T) {
 	for range 2000 {
 		w.Add(&tracelog.Kernel{GPU: tracelog.GPU{PID: 1, Start: 1}, Name: strings.Repeat("x", 1<<20)})
 	}
-	if err := w.Close(tracelog.End{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close(tracelog.End{}))
 	for _, o := range []Options{{}, {JSON: true}} {
 		room := &logtest.FailingWriter{Room: 16<<20 + 2048*out.Len()}
 		if err := Dump(room, open(t, out.Bytes()), o); err == nil || !strings.Contains(err.Error(), "no recorder writes such a log") {
@@ -244,10 +215,7 @@ func TestDumpIsBounded(t *testing.T) {
 // A file that cannot be read is an error, not a remark.
 func TestDumpReportsReadError(t *testing.T) {
 	log := manyLaunches(t, 30)
-	r, err := tracelog.NewReader(bytes.NewReader(log[:len(log)/2]), int64(len(log)), "short")
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(tracelog.NewReader(bytes.NewReader(log[:len(log)/2]), int64(len(log)), "short"))(t)
 	if err := Dump(io.Discard, r, Options{}); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("error %v", err)
 	}
@@ -258,14 +226,8 @@ const committedLog = "../testdata/version2.0.log"
 
 // The text of a committed log and of one of a later version.
 func TestDumpOfOtherVersions(t *testing.T) {
-	log, err := os.ReadFile(committedLog)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(strings.TrimSuffix(committedLog, ".log") + ".txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile(committedLog))(t)
+	text := must.Get(os.ReadFile(strings.TrimSuffix(committedLog, ".log") + ".txt"))(t)
 	if got := dump(t, log); got != string(text) {
 		t.Errorf("%s: text is %s", committedLog, got)
 	}
@@ -282,9 +244,7 @@ func BenchmarkDump(b *testing.B) {
 	b.SetBytes(int64(len(log)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Dump(io.Discard, open(b, log), Options{}); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, Dump(io.Discard, open(b, log), Options{}))
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*167*180), "ns/record")
 }
@@ -310,7 +270,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("there is no %s record", table.Name)
 		}
 	}
-	logtest.CheckSection(t, jsonDoc, "<!-- examples: go test ./record/tracelog/logtext -update -->\n", "<!-- end of examples -->", shown.String())
+	goldentest.Section(t, jsonDoc, "<!-- examples: go test ./record/tracelog/logtext -update -->\n", "<!-- end of examples -->", shown.String())
 }
 
 // checkJSONRecord holds a line against the table of its kind.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -85,9 +86,7 @@ var defines = map[tracelog.Kind]bool{
 func lineKinds(t *testing.T, r *tracelog.Reader, o Options) map[string]int {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Dump(&b, r, o); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Dump(&b, r, o))
 	kinds := make(map[string]int)
 	for line := range strings.Lines(b.String()) {
 		kind, _, _ := strings.Cut(strings.TrimSpace(line), " ")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
+	"github.com/cudatrace/cudatrace/record/goldentest"
 )
 
 // The rules that a table keeps, so that its records fit the format.
@@ -169,7 +169,7 @@ func numbered(f Field, n int) string {
 
 // FORMAT.md has the tables.
 func TestFormat(t *testing.T) {
-	logtest.CheckSection(t, "../FORMAT.md", "<!-- tables: go test ./record/tracelog/schema -update -->\n", "<!-- end of tables -->", kindTables())
+	goldentest.Section(t, "../FORMAT.md", "<!-- tables: go test ./record/tracelog/schema -update -->\n", "<!-- end of tables -->", kindTables())
 }
 
 // The least size of a log is the one from which its records and strings are within the limits.

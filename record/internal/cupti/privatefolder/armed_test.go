@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -13,10 +14,7 @@ import (
 func TestArmedFolder(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	path, err := MakeArmed([]string{base}, library, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(MakeArmed([]string{base}, library, 0))(t)
 	if !Arms(path) || Arms("/lib/libcudatrace.so") || Arms(filepath.Join(filepath.Dir(path), "other.so")) {
 		t.Error("it is not known which library is that of armed programs")
 	}
@@ -47,15 +45,10 @@ func TestArmedFolder(t *testing.T) {
 func TestArmedFolderElsewhere(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	path, err := MakeArmed([]string{base}, library, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(MakeArmed([]string{base}, library, 0))(t)
 	page := newPage(0)
 	page[PageSpaceAt]++
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ArmedName), page, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(filepath.Dir(path), ArmedName), page, 0o600))
 	age(t, filepath.Dir(path), 2*staleAge)
 	removeStale(base, os.Geteuid())
 	if !exists(path) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/attacktest"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // swap puts links to the victim in the place of the files of every private folder, and a folder with
@@ -39,29 +40,22 @@ func TestAttackOnFolder(t *testing.T) {
 	if attacktest.Attacks(swap) {
 		return
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root makes folders for another user")
-	}
+	must.BeRoot(t)
 	for name, mode := range map[string]os.FileMode{"shared": 0o777 | os.ModeSticky, "of the attacker": 0o700} {
 		t.Run(name, func(t *testing.T) {
-			top, err := os.MkdirTemp("", "a")
-			if err != nil {
-				t.Fatal(err)
-			}
+			top := must.Get(os.MkdirTemp("", "a"))(t)
 			defer os.RemoveAll(top)
 			base, victim := filepath.Join(top, "base"), filepath.Join(top, "victim")
-			must(t, os.Chmod(top, 0o755))
-			must(t, os.Mkdir(base, 0o700))
-			must(t, os.Chmod(base, mode))
-			must(t, os.WriteFile(victim, []byte("root's"), 0o600))
+			must.Do(t, os.Chmod(top, 0o755))
+			must.Do(t, os.Mkdir(base, 0o700))
+			must.Do(t, os.Chmod(base, mode))
+			must.Do(t, os.WriteFile(victim, []byte("root's"), 0o600))
 			if mode&os.ModeSticky == 0 {
-				must(t, os.Chown(base, attacktest.User, attacktest.User))
+				must.Do(t, os.Chown(base, attacktest.User, attacktest.User))
 			}
 			attackFolder(t, base, victim)
-			info, err := os.Stat(victim)
-			must(t, err)
-			text, err := os.ReadFile(victim)
-			must(t, err)
+			info := must.Get(os.Stat(victim))(t)
+			text := must.Get(os.ReadFile(victim))(t)
 			if s := info.Sys().(*syscall.Stat_t); string(text) != "root's" || s.Uid != 0 || info.Mode() != 0o600 {
 				t.Errorf("root's file has %d bytes, mode %v, and belongs to user %d", len(text), info.Mode(), s.Uid)
 			}
@@ -84,11 +78,4 @@ func attackFolder(t *testing.T, base, victim string) {
 		_ = f.Remove() // what the attacker put there stays
 	}
 	t.Logf("%d folders were made", made)
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

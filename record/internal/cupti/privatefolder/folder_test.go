@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // library stands for the injected library: it is larger than the folders that are too small for it.
@@ -21,10 +23,7 @@ func self() Owner { return Owner{os.Geteuid(), os.Getegid()} }
 
 func TestFolderIsPrivate(t *testing.T) {
 	t.Parallel()
-	f, err := Make([]string{"", "relative", "/proc", "/nowhere", t.TempDir()}, library, self())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Make([]string{"", "relative", "/proc", "/nowhere", t.TempDir()}, library, self()))(t)
 	info, err := os.Stat(f.Path)
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder is %v, %v", info.Mode(), err)
@@ -53,17 +52,11 @@ func TestFolderIsPrivate(t *testing.T) {
 func TestNoFolder(t *testing.T) {
 	t.Parallel()
 	long := filepath.Join(t.TempDir(), strings.Repeat("long", 20))
-	if err := os.Mkdir(long, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(long, 0o700))
 	closed := filepath.Join(t.TempDir(), "closed")
-	if err := os.Mkdir(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(closed, 0o700))
 	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777)))
 	tests := []struct {
 		base, why string
 		owner     Owner
@@ -125,6 +118,6 @@ func mounted(t *testing.T, flags uintptr, options string) string {
 	if err := unix.Mount("none", dir, "tmpfs", flags, options); err != nil {
 		t.Skipf("a mount needs root: %v", err)
 	}
-	t.Cleanup(func() { must(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	t.Cleanup(func() { must.Do(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
 
@@ -20,13 +21,9 @@ import (
 func abandoned(t *testing.T, base, name string, files ...string) string {
 	t.Helper()
 	dir := filepath.Join(base, folderPrefix+name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	for _, f := range files {
-		if err := os.WriteFile(filepath.Join(dir, f), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, f), []byte("x"), 0o600))
 	}
 	return dir
 }
@@ -34,9 +31,7 @@ func abandoned(t *testing.T, base, name string, files ...string) string {
 func age(t *testing.T, dir string, by time.Duration) {
 	t.Helper()
 	then := time.Now().Add(-by)
-	if err := os.Chtimes(dir, then, then); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(dir, then, then))
 }
 
 func exists(path string) bool {
@@ -48,21 +43,21 @@ func TestStaleFolders(t *testing.T) {
 	t.Parallel()
 	base, outside := t.TempDir(), t.TempDir()
 	victim := filepath.Join(outside, LibraryName)
-	must(t, os.WriteFile(victim, nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(outside, lockName), nil, 0o600))
+	must.Do(t, os.WriteFile(victim, nil, 0o600))
+	must.Do(t, os.WriteFile(filepath.Join(outside, lockName), nil, 0o600))
 	all := []string{SocketName, LibraryName, lockName}
 	link := func(name, target string) string {
-		must(t, os.Symlink(target, filepath.Join(base, folderPrefix+name)))
+		must.Do(t, os.Symlink(target, filepath.Join(base, folderPrefix+name)))
 		return filepath.Join(base, folderPrefix+name)
 	}
 	inside := func(dir, name, target string) string {
-		must(t, os.Symlink(target, filepath.Join(dir, name)))
+		must.Do(t, os.Symlink(target, filepath.Join(dir, name)))
 		return dir
 	}
 	fifo := abandoned(t, base, "fifo", LibraryName)
-	must(t, unix.Mkfifo(filepath.Join(fifo, lockName), 0o600))
+	must.Do(t, unix.Mkfifo(filepath.Join(fifo, lockName), 0o600))
 	open := abandoned(t, base, "open", all...)
-	must(t, os.Chmod(open, 0o777))
+	must.Do(t, os.Chmod(open, 0o777))
 	early := abandoned(t, base, "early", lockNewName)
 	age(t, early, 2*staleAge)
 	empty := abandoned(t, base, "empty")
@@ -71,7 +66,7 @@ func TestStaleFolders(t *testing.T) {
 	age(t, old, 2*staleAge)
 	foreign := abandoned(t, base, "foreign", all...)
 	if os.Geteuid() == 0 {
-		must(t, os.Chown(foreign, 4711, 4711))
+		must.Do(t, os.Chown(foreign, 4711, 4711))
 	}
 	tests := []struct {
 		name, path string
@@ -136,10 +131,7 @@ func TestStaleFoldersInUse(t *testing.T) {
 func TestKilledRecorder(t *testing.T) {
 	t.Parallel()
 	if base := os.Getenv("FOLDER_TEST_RECORD_IN"); base != "" {
-		f, err := Make([]string{base}, library, self())
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Make([]string{base}, library, self()))(t)
 		runtime.GC() // a folder that nobody holds is closed with its lock
 		runtime.GC()
 		os.Stdout.WriteString("ready\n")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -69,9 +70,7 @@ func TestGrowingFile(t *testing.T) {
 		var file growingFile
 		file.Write(whole[:FileHeaderSize])
 		src := NewSource(&file, file.Size())
-		if err := src.SetGrowing(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, src.SetGrowing())
 		w := NewWalker(src)
 		found := 0
 		for at := FileHeaderSize; at < len(whole); at += step {
@@ -110,9 +109,7 @@ func TestGrowingDamage(t *testing.T) {
 			file.Write(whole[:third+size])
 			file.Bytes()[at] ^= 1
 			src := NewSource(&file, file.Size())
-			if err := src.SetGrowing(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, src.SetGrowing())
 			w := NewWalker(src)
 			if payloads, end := gather(w); len(payloads) != 2 || len(end.Faults) > 0 || !end.Open {
 				t.Errorf("byte %d: %q, %+v", at, payloads, end)
@@ -140,9 +137,7 @@ func TestShrunkFile(t *testing.T) {
 	var file growingFile
 	file.Write(blocks(2))
 	src := NewSource(&file, file.Size())
-	if err := src.SetGrowing(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, src.SetGrowing())
 	w := NewWalker(src)
 	gather(w)
 	file.Truncate(20)

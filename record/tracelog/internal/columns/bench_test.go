@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -18,14 +19,8 @@ func BenchmarkColumn(b *testing.B) {
 		for i := range benchRows {
 			rows = append(rows, shapes[name](rnd, i))
 		}
-		e, err := NewEncoder()
-		if err != nil {
-			b.Fatal(err)
-		}
-		d, err := NewDecoder()
-		if err != nil {
-			b.Fatal(err)
-		}
+		e := must.Get(NewEncoder())(b)
+		d := must.Get(NewDecoder())(b)
 		set := e.Transpose(l, rows)
 		table := e.appendContent(nil, l, set, nil)
 		b.Run("encode/"+name, func(b *testing.B) {
@@ -40,9 +35,7 @@ func BenchmarkColumn(b *testing.B) {
 			b.SetBytes(8 * benchRows)
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := d.decode(table); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(d.decode(table))(b)
 			}
 		})
 	}

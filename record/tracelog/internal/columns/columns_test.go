@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
@@ -104,14 +105,8 @@ func TestColumns(t *testing.T) {
 	t.Parallel()
 	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{
 		{Name: "a", Type: schema.Uint}, {Name: "b", Type: schema.Time}, {Name: "c", Type: schema.Dur}, {Name: "d", Type: schema.Hex}}})
-	e, err := NewEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := NewDecoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(NewEncoder())(t)
+	d := must.Get(NewDecoder())(t)
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for _, n := range []int{1, 2, 15, 16, 17, 100, 1025, 8192} {
 		for name, shape := range shapes {
@@ -147,10 +142,7 @@ func rowsOf(t *Table, width int) (rows []uint64) {
 // How many bytes a column of 8192 rows takes: what repeats must be next to nothing.
 func TestColumnSizes(t *testing.T) {
 	l := schema.NewLayout(&schema.Table{Kind: 99, Fields: []schema.Field{{Name: "a", Type: schema.Time}}})
-	e, err := NewEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(NewEncoder())(t)
 	for name, most := range map[string]int{
 		"constant": 10, "counting": 80, "steps": 80, "decreasing": 80, "wrapping": 100,
 		"few": 2400, "extremes": 150, "times": 11000, "noise": 8192*8 + 1200,
@@ -168,10 +160,7 @@ func TestColumnSizes(t *testing.T) {
 
 // FORMAT.md has the largest symbol, and an example of medians.
 func TestFormat(t *testing.T) {
-	text, err := os.ReadFile("../../FORMAT.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../FORMAT.md"))(t)
 	differences := []int64{100, 2, 98, 1, -1, 0}
 	vals := make([]uint64, len(differences))
 	for i, d := range differences {

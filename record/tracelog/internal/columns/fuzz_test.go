@@ -4,15 +4,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // No table makes the decoder panic, and what it gives has the rows that it says.
 func FuzzTable(f *testing.F) {
-	e, err := NewEncoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	e := must.Get(NewEncoder())(f)
 	call := schema.LayoutOf(6)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, scale := range []uint64{1, 1000} { // the times of the second table are in relation to medians
@@ -26,10 +24,7 @@ func FuzzTable(f *testing.F) {
 	}
 	texts := schema.LayoutOf(schema.Strings)
 	f.Add(e.appendContent(nil, texts, e.Transpose(texts, []uint64{1, 0, 2, 0}), []string{"a", ""}))
-	d, err := NewDecoder()
-	if err != nil {
-		f.Fatal(err)
-	}
+	d := must.Get(NewDecoder())(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		table, err := d.decode(b)
 		if err != nil {

@@ -4,20 +4,15 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
 
 // parsed is what ParseSchema makes of the schema block of tables.
 func parsed(t *testing.T, tables []schema.Table) (*Schema, error) {
 	t.Helper()
-	enc, err := NewEncoder()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dec, err := NewDecoder()
-	if err != nil {
-		t.Fatal(err)
-	}
+	enc := must.Get(NewEncoder())(t)
+	dec := must.Get(NewDecoder())(t)
 	return ParseSchema(dec, AppendSchema(nil, enc, tables))
 }
 
@@ -25,10 +20,7 @@ func parsed(t *testing.T, tables []schema.Table) (*Schema, error) {
 // order.
 func TestParseSchema(t *testing.T) {
 	t.Parallel()
-	s, err := parsed(t, schema.Records())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parsed(t, schema.Records()))(t)
 	for _, want := range schema.Records() {
 		got := s.Table(want.Kind)
 		if got.Name != want.Name || got.Meaning != want.Meaning || len(got.Fields) != len(want.Fields) {

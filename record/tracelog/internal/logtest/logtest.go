@@ -1,11 +1,9 @@
-// Package logtest is for tests of the log's packages. It compares sections of documents with the
-// code, reads the seeds of fuzz tests, and fills records with hostile values.
+// Package logtest is for tests of the log's packages. It reads the seeds of fuzz tests, and fills records with hostile
+// values.
 package logtest
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -15,34 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
-
-// Update is the flag with which tests rewrite golden files and generated sections.
-var Update = flag.Bool("update", false, "rewrite golden files and generated sections")
-
-// CheckSection holds the part of a file between two marks against a text.
-func CheckSection(t *testing.T, path, begin, end, want string) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, to := bytes.Index(text, []byte(begin)), bytes.Index(text, []byte(end))
-	if from < 0 || to < from {
-		t.Fatalf("%s: the marks are missing", path)
-	}
-	from += len(begin)
-	if string(text[from:to]) == want {
-		return
-	}
-	if !*Update {
-		t.Fatalf("%s differs from the package; go test -update rewrites it", path)
-	}
-	text = append(append(bytes.Clone(text[:from]), want...), text[to:]...)
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // Seeds are the logs in a folder of fuzz seeds, by name: intact logs, logs of other
 // versions, and every way in which a log can be wrong.
@@ -54,10 +27,7 @@ func Seeds(t testing.TB, folder string) map[string][]byte {
 	}
 	seeds := make(map[string][]byte)
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		_, value, _ := strings.Cut(string(text), "\n[]byte(")
 		log, err := strconv.Unquote(strings.TrimSuffix(value, ")\n"))
 		if err != nil {
