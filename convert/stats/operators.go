@@ -29,7 +29,7 @@ func (r *inclusive) launch(n, ns uint64) {
 // operatorCells is a row of operators.
 type operatorCells struct {
 	Name      string   `key:"name" title:"operator"` // `aten::addmm`; of a backward operator that of its node, `AddmmBackward0`
-	Kind      string   `key:"kind" rank:"6"`         // `operator`, `backward`, or `range` of the program's
+	Kind      string   `key:"kind" rank:"6"`         // `operator`, `backward`, `range` of the program's, or `compiled`
 	totals             // GPU work that was launched in the operator, and in no operator that it calls
 	Share     *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work whose operator is known
 	inclusive          // the same, with the operators that it calls; these overlap
@@ -60,6 +60,8 @@ func keyOfOperator(o *timeline.Operator) operatorKey {
 	switch {
 	case o.Scope == timeline.RangeScope:
 		return operatorKey{o.Title(), "range"}
+	case o.Scope == timeline.CompiledScope:
+		return operatorKey{o.Title(), "compiled"}
 	case o.IsBackward():
 		return operatorKey{o.Title(), "backward"}
 	}

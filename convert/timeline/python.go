@@ -16,6 +16,7 @@ type PythonFrame struct {
 	Function string // its qualified name, or why frames are left out
 	First    uint32 // the first line of the function
 	Line     uint32 // 0 if unknown
+	Compiled string // of a line that launches a compiled kernel: "aten.add, aten.mul", the operators it was compiled of
 }
 
 // A Python is a Python frame of a thread that made calls, with the frames that called it.
