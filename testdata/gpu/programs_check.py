@@ -25,13 +25,15 @@ def compare(ours, theirs, name):
         print(f"  {name}: launches by thread: recorded {[len(a) for a in order(ours)]}, profiled {[len(b) for b in order(theirs)]}")
         differ += abs(sum(map(len, ours.values())) - sum(map(len, theirs.values())))
     for a, b in zip(order(ours), order(theirs)):
-        for (names, made, _), (wanted, from_) in zip(a, b):
+        for i, ((names, made, _), (wanted, from_)) in enumerate(zip(a, b)):
             count += 1
             wanted = [n for n in wanted if not ONLY_PROFILED.match(n)]
             if names != wanted:
                 differ += 1
                 if differ < 4:
-                    print(f"  {name}: recorded {names}, profiled {wanted}")
+                    beside = lambda l: [x[0][:1] for x in l[max(i - 3, 0):i + 4]]
+                    print(f"  {name}: launch {i} of {len(a)}: recorded {names}, profiled {wanted}; the launches around it: recorded "
+                          f"{beside(a)}, profiled {beside(b)}")
             if made != from_:
                 unlinked += 1
                 if unlinked < 4:
