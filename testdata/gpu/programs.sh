@@ -58,7 +58,8 @@ for name in gpt resnet generate lightning diffusion function compile ddp; do
 	printf '%-10s %s %s\n' $name "$(tail -n 1 <<<"$row")" "${faults:+FAILED:${faults%,}}" >>"$out/table"
 	[ -z "$faults" ] || failed=1
 	[ $name != compile ] || find "$cache/inductor" -name 'c*.py' -size -2M -exec cp -t "$out" {} +
-	"$cudatrace" stats --report operators,modules --top 8 "$p.cudatrace" >"$p.stats" 2>&1
+	"$cudatrace" stats --report operators,modules,python --top 8 "$p.cudatrace" >"$p.stats" 2>&1
+	[ $name != compile ] || sed 's/^/  /' "$p.stats"
 done
 echo
 echo "In all: work, % with an operator, % with a Python line; compared with torch.profiler: launches, whose operators differ, whose"
