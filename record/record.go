@@ -128,6 +128,9 @@ func newSession(o Options) (*session, error) {
 		paused: o.Delay > 0}
 	s.calls = newCalls(o, log.Writer, s.report)
 	s.pythons = &cupti.PythonLog{BareFiles: o.NoMetadata}
+	if s.readsOperators() {
+		s.pythons.Generated = s.readGenerated
+	}
 	if log.ring != nil {
 		s.newest.keepIn(log.ring)
 	}

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // A PyTorchSource says when the operators of PyTorch are recorded that calls are made in.
@@ -113,6 +116,23 @@ func (s *session) lookAtTorch(pid uint32, t *torch) {
 		t.on = on
 		s.server.SetTorch(pid, t.found, on)
 	}
+}
+
+// maxGenerated bounds a file that PyTorch's compiler has generated. One of a large model has a few MB.
+const maxGenerated = 32 << 20
+
+// readGenerated reads a file that PyTorch's compiler has generated for a process. It notes why one cannot be read. Files of
+// the recorder's own stand in for those of a process that has ended: their names are hashes of their contents.
+func (s *session) readGenerated(pid uint32, file string) []byte {
+	text, err := procfs.ReadFile(int(pid), file, maxGenerated)
+	if err != nil {
+		text, err = procfs.ReadFile(os.Getpid(), file, maxGenerated)
+	}
+	if err != nil {
+		s.report.note(pid, tracelog.NoteInfo, fmt.Sprintf("operators of compiled kernels are not known: %s: %v", filepath.Base(file), err))
+		return nil
+	}
+	return text
 }
 
 // inTorchPart reports whether PyTorchAuto records operators in a process that has been active for so long.

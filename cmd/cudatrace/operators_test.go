@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,7 +114,7 @@ func TestOperators(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			const steps, launches, learnt = 60, 7, 40
+			const steps, launches, learnt, nested = 60, 7, 40, 40 * 40
 			dir := t.TempDir()
 			base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", c.option, "--calls", "cupti", "--no-convert", "-o", base,
@@ -124,7 +125,7 @@ func TestOperators(t *testing.T) {
 			}
 			observed, want := operatorTruth(t, truth)
 			got := operatorLaunches(t, base+".cudatrace")
-			if observed != c.observers || len(want) != steps*launches || len(got) != len(want) {
+			if observed != c.observers || len(want) != steps*launches+nested || len(got) != len(want) {
 				t.Fatalf("%d observers; %d launches, %d recorded", observed, len(want), len(got))
 			}
 			for i := range want {
@@ -166,5 +167,74 @@ func TestOperatorsWithoutRoom(t *testing.T) {
 		if strings.Contains(string(said), told) != (len(program) > 1) {
 			t.Errorf("%q: %v\n%s", program, err, said)
 		}
+	}
+}
+
+// TestCompiledOperators records launches of a file of the shape of those that PyTorch's compiler generates: a compiled kernel
+// has the operators of the comment in front of its launch, within the operator around; other launches have their own.
+func TestCompiledOperators(t *testing.T) {
+	t.Parallel()
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	generated, err := filepath.Glob("testdata/python/compiled/c*.py")
+	if err != nil || len(generated) != 1 {
+		t.Fatal(generated, err)
+	}
+	const softmax = "_softmax, prims.convert_element_type (compiled)"
+	for option, want := range map[string]string{
+		"on": "add, mul (compiled); aten::mm; ; " + softmax + "; add, mul (compiled) <- CompiledFunction; " +
+			"aten::mm <- CompiledFunction; CompiledFunction; " + softmax + " <- CompiledFunction; ",
+		"off": "; ; ; ; ; ; ; ; ",
+	} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			const steps = 5
+			base, seconds := filepath.Join(t.TempDir(), "run"), map[string]string{"on": "20", "off": "0"}[option]
+			cmd := pythonCommand("cudatrace", "record", "--pytorch", option, "--calls", "cupti", "--no-convert", "-o", base,
+				pythons[len(pythons)-1].Path, "testdata/python/compiled.py", generated[0], fmt.Sprint(steps), seconds)
+			if said, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			rows, err := exec.Command("cudatrace", "convert", base+".cudatrace", "--format", "ndjson", "-o", "-").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for line := range strings.Lines(string(rows)) {
+				var r struct {
+					Table, Kind string
+					Stack       string `json:"operator_stack"`
+				}
+				if err := json.Unmarshal([]byte(line), &r); err != nil {
+					t.Fatal(err)
+				}
+				if r.Table == "work" && r.Kind == "memset" {
+					got += r.Stack + "; "
+				}
+			}
+			if diff := gocmp.Diff(strings.Repeat(want, steps), got); diff != "" {
+				t.Errorf("operators of launches (-want +got):\n%s", diff)
+			}
+			if option == "off" {
+				return
+			}
+			var sums struct{ Operators []struct{ Name, Kind string } }
+			args := []string{"stats", base + ".cudatrace", "--report", "operators", "--with-startup", "--format", "json"}
+			if report, err := exec.Command("cudatrace", args...).Output(); err != nil || json.Unmarshal(report, &sums) != nil {
+				t.Fatalf("%v\n%s", err, report)
+			}
+			kinds := make(map[string]string)
+			for _, r := range sums.Operators {
+				kinds[r.Name] = r.Kind
+			}
+			wantKinds := map[string]string{
+				"add, mul (compiled)": "compiled", softmax: "compiled", "aten::mm": "operator", "CompiledFunction": "operator",
+			}
+			if diff := gocmp.Diff(wantKinds, kinds); diff != "" {
+				t.Errorf("kinds of operators (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -431,9 +431,10 @@ func TestStatsFolded(t *testing.T) {
 		}
 	}
 	want := strings.Join([]string{
-		"AddmmBackward0;aten::mm 4500", "AddmmBackward0;aten::sum 1500", "Optimizer.step#AdamW.step 1500",
-		"Optimizer.step#AdamW.step;aten::add_ 1500", "Optimizer.step#AdamW.step;aten::mul_ 3000",
-		"aten::linear;aten::addmm 3000", "aten::linear;aten::addmm;aten::copy_ 1500", ""}, "\n")
+		"Net.forward;aten::linear;aten::addmm;aten::copy_;copy 1500", "Net.forward;aten::linear;aten::addmm;gemm 3000",
+		"Optimizer.step#AdamW.step;aten::add_;add 1500", "Optimizer.step#AdamW.step;aten::mul_;mul 3000",
+		"Optimizer.step#AdamW.step;fused 1500", "backward;Net.forward;AddmmBackward0;aten::mm;gemm 4500",
+		"backward;Net.forward;AddmmBackward0;aten::sum;reduce 1500", ""}, "\n")
 	operators := textLog(t, "python/operators")
 	if got := printedStats(t, operators, "--report", "operators", "--format", "folded", "--with-startup"); got != want {
 		t.Errorf("stacks of operators: %s", got)

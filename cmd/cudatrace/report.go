@@ -158,6 +158,7 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 	}
 	r.Tables = r.Overview.Stats.Tables(facts)
 	r.Stacks = stats.ByName("python").Folded(r.Overview.Stats, facts)
+	r.Operators = stats.ByName("operators").Folded(r.Overview.Stats, facts)
 	if r.Part = r.Typical(); r.Part == nil {
 		return r, all, nil
 	}

@@ -43,6 +43,7 @@ var reportLogs = []struct {
 	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step path kernels idle"},
 	{[]string{"graphs/python"}, "run step path kernels python flame memory idle"},
 	{[]string{"streams"}, "run step path kernels idle"},
+	{[]string{"operators"}, "run step path kernels python flame operators memory idle"},
 }
 
 func gpuLogs(names []string) (paths []string) {
@@ -88,6 +89,8 @@ func TestReportSVG(t *testing.T) {
 			logs = gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
 		case "python", "flame", "memory":
 			logs = gpuLogs([]string{"graphs/python"})
+		case "operators":
+			logs = gpuLogs([]string{"operators"})
 		case "comparison":
 			logs = append(gpuLogs([]string{"graphs/python"}), "--against", gpuLogs([]string{"graphs/update"})[0])
 		}

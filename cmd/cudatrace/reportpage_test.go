@@ -251,6 +251,44 @@ func TestReportTimeline(t *testing.T) {
 	p.quiet(path)
 }
 
+// The flame graph by operator stands in the place of that by line when its button is clicked, and zooms by itself.
+func TestReportFlames(t *testing.T) {
+	t.Parallel()
+	path := reportOf(t, "operators.html", gpuLogs([]string{"operators"})...)
+	p := openTimeline(t, chromiumtest.Start(t, nil), path, "")
+	shown := func() string {
+		t.Helper()
+		s, _ := p.Eval(`['flame', 'operators'].filter((id) => document.getElementById(id).offsetHeight > 0).join(' ')`).(string)
+		return s
+	}
+	if got := shown(); got != "flame" {
+		t.Errorf("at first the page shows %q", got)
+	}
+	p.Eval(`document.querySelector('#flame h2 button').click()`)
+	if got := shown(); got != "operators" {
+		t.Errorf("by operator the page shows %q", got)
+	}
+	// All time of aten::mm is in the backward pass, below a module, and a click gives its node the whole width.
+	got, _ := p.Eval(`(() => {
+		const frames = [...document.querySelectorAll('#operators g.frame')], at = (f, by) => +f.dataset[by];
+		const of = frames.find((f) => f.dataset.name === 'AddmmBackward0');
+		const around = frames.filter((f) => at(f, 'd') < at(of, 'd') && at(f, 'x') <= at(of, 'x') + 1e-6 &&
+			at(f, 'x') + at(f, 'w') >= at(of, 'x') + at(of, 'w') - 1e-6);
+		of.dispatchEvent(new MouseEvent('click', {bubbles: true}));
+		const below = frames.filter((f) => f.getAttribute('display') === 'inline' && at(f, 'd') === at(of, 'd') + 1);
+		return [around.map((f) => f.dataset.name).join(' '), below.map((f) => f.dataset.name).join(' '),
+			+of.querySelector('rect').getAttribute('width') > 1000].join('; ');
+	})()`).(string)
+	if want := "backward Model.forward Block.forward Linear.forward; aten::mm aten::sum; true"; got != want {
+		t.Errorf("around AddmmBackward0, below it, and whether it has the whole width: %q, want %q", got, want)
+	}
+	p.Eval(`document.querySelector('#operators h2 button').click()`)
+	if got := shown(); got != "flame" {
+		t.Errorf("by line the page shows %q", got)
+	}
+	p.quiet(path)
+}
+
 // The sums of a time that is partly kept are those of what is kept: its blank times are not idle. A search goes back from
 // the view, and a pinch stays when one finger is lifted.
 func TestReportTimelinePartlyKept(t *testing.T) {

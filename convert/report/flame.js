@@ -1,8 +1,22 @@
-// The flame graph of the page: a click on a frame, or Enter after arrow keys, gives it the whole width.
+// The flame graphs of the page, by line and by operator, of which one is shown: a click on a frame, or Enter after arrow keys,
+// gives it the whole width.
 'use strict';
-(() => {
-  const svg = document.querySelector('#flame svg.chart');
-  if (!svg) return;
+const flames = ['flame', 'operators'].map((id) => document.getElementById(id)).filter((section) => section);
+flames.forEach((section, i) => {
+  const svg = section.querySelector('svg.chart'), title = section.querySelector('h2').textContent;
+  if (flames.length > 1) {
+    const other = document.createElement('button');
+    other.type = 'button';
+    other.className = 'show';
+    other.textContent = i ? 'by line' : 'by operator';
+    other.addEventListener('click', () => {
+      section.hidden = true;
+      flames[1 - i].hidden = false;
+      flames[1 - i].querySelector('button').focus();
+    });
+    section.querySelector('h2').append(' ', other);
+    section.hidden = i > 0;
+  }
   const wide = svg.viewBox.baseVal.width;
   const frames = [...svg.querySelectorAll('g.frame')].map((g) => ({
     g, rect: g.querySelector('rect'), text: g.querySelector('text'), name: g.dataset.name,
@@ -53,10 +67,10 @@
     ArrowLeft: () => mark(beside(-1)), ArrowRight: () => mark(beside(1)),
     Enter: () => zoom(at), Escape: () => zoom(null),
   };
-  document.querySelector('#flame .note').append(' A click on a line gives it the whole width.');
+  section.querySelector('.note').append(' A click on a frame gives it the whole width.');
   svg.setAttribute('tabindex', '0');
   svg.setAttribute('role', 'application');
-  svg.setAttribute('aria-label', 'GPU time by Python stack: arrow keys go to lines, Enter zooms, Escape shows all.');
+  svg.setAttribute('aria-label', title + ': arrow keys go to frames, Enter zooms, Escape shows all.');
   svg.classList.add('leads');
   svg.addEventListener('keydown', (e) => {
     if (!keys[e.key]) return;
@@ -67,4 +81,4 @@
     mark(f);
     zoom(f);
   }));
-})();
+});

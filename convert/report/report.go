@@ -27,6 +27,7 @@ type Report struct {
 	Part       *Part          // nil if the timeline has no GPU work
 	Timeline   *Timeline      // nil for a page without scripts
 	Stacks     *table.Folded  // GPU time by Python stack
+	Operators  *table.Folded  // GPU time by module, operator of PyTorch and kernel
 	Comparison *Comparison    // nil if there is none
 	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
 
@@ -68,6 +69,7 @@ var charts = []struct {
 	{"kernels", func(r *Report) *Chart { return r.kernels() }},
 	{"python", func(r *Report) *Chart { return r.python() }},
 	{"flame", func(r *Report) *Chart { return r.flame() }},
+	{"operators", func(r *Report) *Chart { return r.operators() }},
 	{"memory", func(r *Report) *Chart { return r.heldMemory() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
 }

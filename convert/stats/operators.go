@@ -29,7 +29,7 @@ func (r *inclusive) launch(n, ns uint64) {
 // operatorCells is a row of operators.
 type operatorCells struct {
 	Name      string   `key:"name" title:"operator"` // `aten::addmm`; of a backward operator that of its node, `AddmmBackward0`
-	Kind      string   `key:"kind" rank:"6"`         // `operator`, `backward`, or `range` of the program's
+	Kind      string   `key:"kind" rank:"6"`         // `operator`, `backward`, `range` of the program's, or `compiled`
 	totals             // GPU work that was launched in the operator, and in no operator that it calls
 	Share     *float64 `key:"share" title:"share" rank:"2"` // part of the time of the GPU work whose operator is known
 	inclusive          // the same, with the operators that it calls; these overlap
@@ -37,19 +37,25 @@ type operatorCells struct {
 	BackwardCount uint64 `key:"backward_count" rank:"5"`
 	Backward      uint64 `key:"backward_ns" title:"backward" rank:"3"` // =
 
-	all    uint64                         // ns of all GPU work of the view
-	stacks map[*timeline.Operator]*uint64 // ns of what was launched in the operator itself
+	all    uint64                   // ns of all GPU work of the view
+	stacks map[operatorStack]uint64 // ns of what was launched in the operator itself, if stacks are wanted
 }
 
-// in is the time of what was launched in the operator, called by certain others.
-func (r *operatorCells) in(o *timeline.Operator) *uint64 {
+// An operatorStack is work that was launched in an operator within modules, the outermost first.
+type operatorStack struct {
+	operator      *timeline.Operator
+	modules, work string
+}
+
+// spend adds the time of work of a stack. What finds no room counts for the operator without modules.
+func (r *operatorCells) spend(in operatorStack, ns uint64) {
 	if r.stacks == nil {
-		r.stacks = make(map[*timeline.Operator]*uint64)
+		r.stacks = make(map[operatorStack]uint64)
 	}
-	if r.stacks[o] == nil {
-		r.stacks[o] = new(uint64)
+	if _, known := r.stacks[in]; !known && len(r.stacks) >= mostStacks {
+		in.modules, in.work = "", other
 	}
-	return r.stacks[o]
+	r.stacks[in] = sketch.Sum(r.stacks[in], ns)
 }
 
 func (r *operatorCells) spent() uint64 { return r.Total }
@@ -60,6 +66,8 @@ func keyOfOperator(o *timeline.Operator) operatorKey {
 	switch {
 	case o.Scope == timeline.RangeScope:
 		return operatorKey{o.Title(), "range"}
+	case o.Scope == timeline.CompiledScope:
+		return operatorKey{o.Title(), "compiled"}
 	case o.IsBackward():
 		return operatorKey{o.Title(), "backward"}
 	}
@@ -76,13 +84,16 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 	ifAny:  true,
 	row:    func(k operatorKey) operatorCells { return operatorCells{Name: k.name, Kind: k.kind} },
 	from: func(s *section, rows *query.Rows[operatorKey, operatorCells]) {
+		modules := make(query.Cache[*timeline.Python, string])
 		s.operated.By(func(o *timeline.Operator) func(*piece) {
 			own := rows.Of(keyOfOperator(o))
-			stack := own.in(o)
 			around, made := operatorRows(rows, o), operatorRows(rows, o.Made())
 			return func(w *piece) {
 				own.totals.launch(1, w.Dur)
-				*stack = sketch.Sum(*stack, w.Dur)
+				if s.python.folded != nil {
+					at := modules.Of(w.Call.Python, func() string { return modulePath(w.Call.Python) })
+					own.spend(operatorStack{o, at, s.Sink.names.Title(w.Work)}, w.Dur)
+				}
 				for _, r := range around {
 					r.inclusive.launch(1, w.Dur)
 				}
@@ -96,9 +107,8 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 		r.totals.launch(later.Count, later.Total)
 		r.inclusive.launch(later.InclusiveCount, later.Inclusive)
 		r.BackwardCount, r.Backward = r.BackwardCount+later.BackwardCount, sketch.Sum(r.Backward, later.Backward)
-		for o, ns := range later.stacks {
-			stack := r.in(o)
-			*stack = sketch.Sum(*stack, *ns)
+		for in, ns := range later.stacks {
+			r.spend(in, ns)
 		}
 	},
 	stacks: foldOperators,
@@ -189,17 +199,36 @@ var modulesReport = declare(grouped[moduleKey, moduleCells]{
 	},
 })
 
-// foldOperators are the stacks of operators, the outermost first, with the time of the GPU work launched there.
+// modulePath is the modules of a stack, the outermost first, each once.
+func modulePath(p *timeline.Python) string {
+	var names []string
+	for _, k := range modulesOf(p) {
+		names = append(names, k.name)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, ";")
+}
+
+// foldOperators are modules, operators and work, the outermost first, with the time of the work. Those of the backward
+// pass are within "backward".
 func foldOperators(rows []*operatorCells) *table.Folded {
 	f := new(table.Folded)
 	for _, r := range rows {
-		for o, ns := range r.stacks {
-			var frames []string
-			for at := range o.Operators() {
-				frames = append(frames, at.Title())
+		for in, ns := range r.stacks {
+			frames, backward := []string{in.work}, false
+			for at := range in.operator.Operators() {
+				frames, backward = append(frames, at.Title()), backward || at.IsBackward()
+			}
+			if in.modules != "" {
+				modules := strings.Split(in.modules, ";")
+				slices.Reverse(modules)
+				frames = append(frames, modules...)
+			}
+			if backward {
+				frames = append(frames, "backward")
 			}
 			slices.Reverse(frames)
-			f.Add(frames, *ns)
+			f.Add(frames, ns)
 		}
 	}
 	return f

@@ -22,7 +22,17 @@ type OperatorScope uint32
 const (
 	BackwardScope OperatorScope = 1
 	RangeScope    OperatorScope = 7
+	CompiledScope OperatorScope = 1 << 16 // not PyTorch's: the operators that a kernel was compiled of
 )
+
+// Compiled is the operator of a kernel that PyTorch compiled of others, "aten.add, aten.mul", within the one around.
+func Compiled(of string, around *Operator, id uint32) *Operator {
+	names := strings.Split(of, ", ")
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, "aten.")
+	}
+	return &Operator{Name: strings.Join(names, ", ") + " (compiled)", Scope: CompiledScope, Parent: around, ID: id}
+}
 
 // maxOperators bounds the operators of a stack that are looked at. A recorder reads fewer.
 const maxOperators = 128

@@ -1156,17 +1156,19 @@ func (x *PythonFrame) fill(r *columns.Row, in *interner) {
 	r[2] = in.id(x.Function)
 	r[3] = uint64(x.FirstLine)
 	r[4] = uint64(x.Line)
+	r[5] = in.id(x.Compiled)
 }
 
 // Read fills the record from row i of a block of its kind.
 func (x *PythonFrame) Read(b *Block, i int) {
 	c := b.columns(KindPythonFrame)
-	_ = c[4]
+	_ = c[5]
 	x.ID = uint32(c[0].At(i))
 	x.File = b.Text(c[1].At(i))
 	x.Function = b.Text(c[2].At(i))
 	x.FirstLine = uint32(c[3].At(i))
 	x.Line = uint32(c[4].At(i))
+	x.Compiled = b.Text(c[5].At(i))
 }
 
 // Kind returns KindPythonStack.

@@ -429,6 +429,7 @@ type PythonFrame struct {
 	Function  string // qualified name of the function, plain before CPython 3.11; why frames are left out
 	FirstLine uint32 // first line of the function
 	Line      uint32 // line that called, 0 when not known
+	Compiled  string // of a line that launches a compiled kernel: `aten.add, aten.mul`
 }
 
 // PythonStack is a Python frame and those that called it. An API names it by ID, which is

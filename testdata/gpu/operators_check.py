@@ -13,8 +13,9 @@ STEPS = 3
 WORK = ("LaunchKernel", "Memcpy", "Memset")
 
 
-def recorded(cudatrace, log, steps):
-    """The launches of 3 steps of the recording, by thread: operators, forward operator, whether there is a line."""
+def recorded(cudatrace, log, steps, pid=None):
+    """The launches of 3 steps of the recording, by thread: operators, forward operator, whether there is a line. Of one
+    process alone where there are several."""
     kinds = "api,operator_stack"
     run = subprocess.run([cudatrace, "dump", log, "--format", "ndjson", "--kind", kinds], capture_output=True, text=True, check=True)
     records = [json.loads(line) for line in run.stdout.splitlines()]
@@ -25,6 +26,8 @@ def recorded(cudatrace, log, steps):
     threads = {}
     for r in sorted((r for r in records if r["kind"] == "api"), key=lambda r: r["start"]):
         if not begin <= r["start"] <= end or not any(w in r["name"] for w in WORK):
+            continue
+        if pid and r["pid"] != pid:
             continue
         names, made, number = [], None, r.get("operators", 0)
         while number:
@@ -89,4 +92,5 @@ def main():
     return count == 0 or differ or unlinked or lines < count
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

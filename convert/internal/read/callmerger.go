@@ -242,6 +242,7 @@ func (d *callDecoder) apiRow(i int, c *Call) {
 	if id := uint32(d.operators.At(i)); id != 0 {
 		c.Operator = l.catalog.Operators.ByID(id)
 	}
+	c.Operator = l.catalog.Operators.in(c.Python, c.Operator)
 	d.finish(c)
 	l.counts.APIs++
 }

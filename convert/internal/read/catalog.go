@@ -46,7 +46,7 @@ func NewCatalog(filter *tracelog.Filter) *Catalog {
 		Callers:    Callers{distinct: make(map[tracelog.Caller]*Caller)},
 		Pythons:    newStacks[timeline.PythonFrame, timeline.Python, pythonKind](),
 		Natives:    newStacks[timeline.NativeFrame, timeline.Native, nativeKind](),
-		Operators:  Operators{stacks: make(map[uint32]*timeline.Operator)},
+		Operators:  newOperators(),
 		Processes:  newProcesses(),
 		Names:      newNames(),
 		GPUs:       newGPUs(),

@@ -1,6 +1,9 @@
 package read
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -54,8 +57,9 @@ func (c *Catalog) takeFrames(b *tracelog.Block, i int) {
 	case tracelog.KindPythonFrame:
 		var r tracelog.PythonFrame
 		r.Read(b, i)
-		c.Pythons.takeFrame(r.ID, timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line},
-			len(r.File)+len(r.Function))
+		f := timeline.PythonFrame{File: r.File, Function: r.Function, First: r.FirstLine, Line: r.Line, Compiled: r.Compiled}
+		c.Pythons.takeFrame(r.ID, f, len(r.File)+len(r.Function)+len(r.Compiled))
+		c.Operators.compiling = c.Operators.compiling || r.Compiled != ""
 	case tracelog.KindPythonStack:
 		var r tracelog.PythonStack
 		r.Read(b, i)
@@ -123,6 +127,21 @@ func (l *Stacks[F, S, K]) Any() bool { return len(l.stacks) > 0 }
 type Operators struct {
 	stacks map[uint32]*timeline.Operator
 	texts  int // bytes of their names
+
+	compiling bool                                       // there are Python lines that launch compiled kernels
+	launching map[*timeline.Python]*timeline.PythonFrame // that line of a stack, nil for none
+	compiled  map[compiledIn]*timeline.Operator
+}
+
+// A compiledIn is a Python line that launches a compiled kernel within an operator, or in none.
+type compiledIn struct {
+	line   *timeline.PythonFrame
+	around *timeline.Operator
+}
+
+func newOperators() Operators {
+	return Operators{stacks: make(map[uint32]*timeline.Operator), compiled: make(map[compiledIn]*timeline.Operator),
+		launching: make(map[*timeline.Python]*timeline.PythonFrame)}
 }
 
 // take takes a record of a stack. Only stacks with lower IDs can call it, or have made it.
@@ -158,3 +177,31 @@ func (l *Operators) ByID(id uint32) *timeline.Operator { return l.stacks[id] }
 
 // Any reports whether the log has a stack.
 func (l *Operators) Any() bool { return len(l.stacks) > 0 }
+
+// in is the operator of a call with Python frames: of a line that launches a compiled kernel it is what the kernel was
+// compiled of, unless the line has called an operator of PyTorch's own.
+func (l *Operators) in(python *timeline.Python, o *timeline.Operator) *timeline.Operator {
+	if !l.compiling || python == nil || o != nil && strings.HasPrefix(o.Name, "aten::") {
+		return o
+	}
+	line, known := l.launching[python]
+	if !known {
+		for f := range python.Frames() {
+			if f.Compiled != "" {
+				line = f.PythonFrame
+				break
+			}
+		}
+		l.launching[python] = line
+	}
+	if line == nil {
+		return o
+	}
+	key := compiledIn{line, o}
+	c := l.compiled[key]
+	if c == nil && len(l.compiled) < maxStackIDs {
+		c = timeline.Compiled(line.Compiled, o, maxStackIDs+uint32(len(l.compiled)))
+		l.compiled[key] = c
+	}
+	return cmp.Or(c, o)
+}

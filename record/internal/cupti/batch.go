@@ -99,7 +99,7 @@ func (d *decoder) definition(kind tracelog.Kind, b []byte) error {
 	case tracelog.KindCaller:
 		return decodeChain(d, b)
 	case tracelog.KindPythonFrame:
-		return d.python.addCode(d.shared, b)
+		return d.python.addCode(d.shared, d.pid, b)
 	case tracelog.KindPythonStack:
 		return d.python.addStack(d.shared, d.sink, b)
 	case tracelog.KindOperatorStack:

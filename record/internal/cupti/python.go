@@ -76,8 +76,8 @@ func (t *pythonTable) use(i *pyframes.Interpreter) {
 	}
 }
 
-// addCode adds a code object.
-func (t *pythonTable) addCode(m *peerMemory, b []byte) error {
+// addCode adds a code object of a process.
+func (t *pythonTable) addCode(m *peerMemory, pid uint32, b []byte) error {
 	if len(b) < codeSize {
 		return malformed("a code object in %d bytes", len(b))
 	}
@@ -101,13 +101,15 @@ func (t *pythonTable) addCode(m *peerMemory, b []byte) error {
 	if t.codes == nil {
 		t.codes = map[uint32]code{}
 	}
-	t.codes[id] = code{
+	c := code{
 		function:  pyframes.Characters(texts[:name], nameWidth),
 		file:      pyframes.Characters(texts[name:name+file], fileWidth),
 		firstLine: int(int32(le.Uint32(b[codeFirstLineAt:]))),
 		table:     string(texts[name+file : name+file+table]),
 		noTable:   b[codeNoTableAt] != 0,
 	}
+	t.codes[id] = c
+	t.log.learn(pid, c.file)
 	return nil
 }
 
@@ -186,11 +188,14 @@ func isWidth(n int) bool { return n == 1 || n == 2 || n == 4 }
 
 // A PythonLog gives frames and stacks of all processes their IDs in the log, and adds the records.
 type PythonLog struct {
-	BareFiles bool // leave the folders of files out
+	BareFiles bool                                 // leave the folders of files out
+	Generated func(pid uint32, file string) []byte // reads a file of PyTorch's compiler; nil: none is read
 
-	mu     sync.Mutex
-	frames map[tracelog.PythonFrame]uint32 // with ID 0
-	stacks map[tracelog.PythonStack]uint32 // likewise
+	mu       sync.Mutex
+	frames   map[tracelog.PythonFrame]uint32 // with ID 0
+	stacks   map[tracelog.PythonStack]uint32 // likewise
+	compiled map[string]map[uint32]string    // operators by the name of a generated file, and its line
+	lines    int                             // of all generated files
 }
 
 // Stack returns the ID of a frame with its callers. ok is false if the log has no room for more, or lacks the callers.
@@ -212,6 +217,9 @@ func (l *PythonLog) stack(sink Sink, parent uint32, f tracelog.PythonFrame) uint
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(l.compiled) > 0 {
+		f.Compiled = l.compiled[path.Base(f.File)][f.Line]
+	}
 	if l.frames == nil {
 		l.frames, l.stacks = map[tracelog.PythonFrame]uint32{}, map[tracelog.PythonStack]uint32{}
 	}

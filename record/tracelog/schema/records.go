@@ -448,6 +448,8 @@ var records = []Table{
 			field("function", String, "qualified name of the function, plain before CPython 3.11; why frames are left out"),
 			field("first_line", Uint, "first line of the function"),
 			field("line", Uint, "line that called, 0 when not known"),
+			field("compiled", String, "of a line that launches a kernel that PyTorch compiled: the operators it was compiled of, "+
+				"`aten.add, aten.mul`", optional, comment("of a line that launches a compiled kernel: `aten.add, aten.mul`")),
 		}},
 	{Kind: 36, Name: "python_stack", Role: Definition, Meaning: "a Python frame and those that called it",
 		Doc: "is a Python frame and those that called it. An API names it by ID, which is unique in the log and has no " +

@@ -64,6 +64,8 @@ while torch.sim_torch_observed() == 0 and time.monotonic() < deadline:
 observed = torch.sim_torch_observed()
 for _ in range(int(sys.argv[1])):
     step()
+for outer in range(40):  # many stacks, each of which has a number of its own
+    operate(f"outer{outer}", lambda names: [operate(f"inner{inner}", launch, names) for inner in range(40)], [])
 cuda.cudaDeviceSynchronize()
 with open(sys.argv[2], "w") as f:
     json.dump({"observed": observed, "launches": truth}, f)

@@ -245,7 +245,8 @@ static uint32_t stack_number(uint32_t parent, const struct open *o)
 {
 	if (parent == CT_TORCH_LOST || o->name == 0)
 		return CT_TORCH_LOST;
-	uint64_t hash = ct_mix(ct_mix(ct_mix(parent, o->name), o->forward), o->scope);
+	/* Numbers are small: the parent is spread first, or stacks with the same parent ^ name would be one. */
+	uint64_t hash = ct_mix(ct_mix(ct_mix(ct_mix(1, parent), o->name), o->forward), o->scope);
 	hash = hash ? hash : 1;
 	for (uint32_t i = 0; i < PROBES; i++) {
 		uint32_t number = (uint32_t)((hash >> 32) + i) & stack_mask;
