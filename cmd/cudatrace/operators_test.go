@@ -102,14 +102,16 @@ func TestOperators(t *testing.T) {
 	}
 	python := pythons[len(pythons)-1].Path
 	for _, c := range []struct {
-		name, option, sequence string
-		observers              int
-		linked                 bool // backward operators have their forward ones, once the place of their number is known
+		name, option     string
+		sequence, thread string // where records have them
+		observers        int
+		linked           bool // backward operators have their forward ones, once the place of their number is known
 	}{
-		{"on", "on", "200", 3, true},
-		{"auto", "auto", "176", 3, true},
-		{"elsewhere", "on", "232", 3, true},
-		{"nowhere", "on", "0", 3, false},
+		{"on", "on", "200", "104", 3, true},
+		{"auto", "auto", "176", "104", 3, true},
+		{"PyTorch 1.13", "on", "200", "48", 3, true},
+		{"elsewhere", "on", "232", "104", 3, true},
+		{"nowhere", "on", "0", "104", 3, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +120,7 @@ func TestOperators(t *testing.T) {
 			base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", c.option, "--calls", "cupti", "--no-convert", "-o", base,
 				python, "testdata/python/operators.py", fmt.Sprint(steps), truth)
-			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence)
+			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence, "SIM_TORCH_THREAD="+c.thread)
 			if said, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}

@@ -117,7 +117,11 @@ static atomic_bool on;
 #define SEQUENCE_SURE 20u  /* different numbers */
 #define SEQUENCE_DOUBT 4u  /* of another place */
 #define SEQUENCE_LEAST 32  /* a smaller number may be anything */
-#define FORWARD_THREAD 104u /* behind the number, in all releases that are known */
+/*
+ * Where that one's thread is, behind the number: in release 1.13, and in 2.6 and 2.11. Those have the count of a map at the first
+ * place, which is 0.
+ */
+static const uint32_t forward_threads[] = {48, 104};
 static _Atomic uint32_t sequence_at; /* 0: not known; UINT32_MAX: it cannot be */
 static _Atomic uint64_t shown[SEQUENCE_PLACES]; /* how many numbers, and above 16 bits the last one */
 
@@ -357,6 +361,13 @@ static void recall(struct open *o, uint64_t id, uint64_t sequence)
 	o->python = (uint32_t)(value >> 32);
 }
 
+/* The thread of the forward operator, by PyTorch's number, which is not 0. */
+static uint64_t forward_thread(const void *record, uint32_t at)
+{
+	uint64_t id = word(record, at + forward_threads[0]);
+	return id ? id : word(record, at + forward_threads[1]);
+}
+
 static void link_operators(struct thread *t, struct open *o, const void *record)
 {
 	uint32_t at = atomic_load_explicit(&sequence_at, memory_order_relaxed);
@@ -364,7 +375,7 @@ static void link_operators(struct thread *t, struct open *o, const void *record)
 		return;
 	if (o->scope == BACKWARD) {
 		if (at != 0 && (int64_t)word(record, at) >= 0)
-			recall(o, word(record, at + FORWARD_THREAD), word(record, at));
+			recall(o, forward_thread(record, at), word(record, at));
 		return;
 	}
 	if (at != 0 && (int64_t)word(record, at) < 0)
