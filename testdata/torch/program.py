@@ -116,8 +116,9 @@ def write_truth(p, path):
                 nodes = [x[2] for x in reversed(of[first:at]) if x[2].fwd_thread_id()]
             forward = made.get((nodes[0].fwd_thread_id(), nodes[0].sequence_nr())) if nodes else None
             launches[e.name()] = [[e.name()] + [x.name() for x in around], forward]
+    spans = [(e.name(), start, -dur) for of in threads.values() for start, dur, e in of]
     with open(path, "w") as f:
-        json.dump(launches, f)
+        json.dump({"launches": launches, "spans": spans, "ns": ns}, f)
 
 
 def train(truth):
