@@ -139,7 +139,7 @@ func compareChrome(t *testing.T, open logtest.Opener, tr *tptest.Trace) {
 // real GPU.
 func TestChromeGolden(t *testing.T) {
 	for _, name := range []string{
-		"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd", "python/operators",
+		"callers", "exec", "graph", "memory", "metrics", "nvtx", "python/autograd", "python/operators", "python/operatorspans",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,8 @@ import (
 var besideCUDA = []struct{ cause, one, many, why string }{
 	{tracelog.LostOperators, "call has no PyTorch operators", "calls have no PyTorch operators",
 		": the program has more stacks of operators than are kept"},
+	{tracelog.LostOperatorSpans, "begin and end of a PyTorch operator were lost",
+		"begins and ends of PyTorch operators were lost", ": operators came faster than is recorded (--memory-limit)"},
 	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines",
 		": the program ran more code than is kept, or two threads ran new code at once"},
 	{tracelog.LostTorchMemory, "block of PyTorch's memory was lost", "blocks of PyTorch's memory were lost",

@@ -23,14 +23,17 @@ import (
 // kind of fact and every sort of track.
 var shownLogs = []string{
 	"autograd", "callers", "captured", "functions", "hang", "memory", "memorycalls", "metrics", "namespace", "nccl",
-	"nvtx", "odd", "operators", "ranges", "ranks", "waits",
+	"nvtx", "odd", "operators", "operatorspans", "ranges", "ranks", "waits",
 }
 
 // comparedLogs are further logs, with forms of slices and tracks that those have not, and chromeLogs those of which the
 // Chrome trace has every form.
 var (
 	comparedLogs = []string{"exec", "graph", "overlap", "pieces", "python", "symbol", "threads", "unreturned", "waitcalls"}
-	chromeLogs   = []string{"callers", "captured", "graph", "hang", "memory", "metrics", "nccl", "odd", "operators", "pieces", "waitcalls"}
+	chromeLogs   = []string{
+		"callers", "captured", "graph", "hang", "memory", "metrics", "nccl", "odd", "operators", "operatorspans", "pieces",
+		"waitcalls",
+	}
 )
 
 // TestProcessor shows that the trace of a log has what the timeline has: every slice with its own times, every arrow,

@@ -44,6 +44,9 @@ type Options struct {
 	Python  PythonSource  // of calls and samples; "" means PythonOff
 	PyTorch PyTorchSource // "" means PyTorchOff
 
+	// PyTorchSpans has the begin and the end of each operator recorded, where operators are.
+	PyTorchSpans bool
+
 	// PyTorchMemory has the blocks recorded that PyTorch's allocator hands out and takes back.
 	PyTorchMemory bool
 

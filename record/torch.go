@@ -100,7 +100,9 @@ func (s *session) lookAtTorch(pid uint32, t *torch) {
 	}
 	now := time.Now()
 	if t.found == nil && t.code.changed(pid, codeLook) {
-		t.found, t.last = findTorch(pid), now
+		if t.found, t.last = findTorch(pid), now; t.found != nil {
+			t.found.Spans = s.opts.PyTorchSpans
+		}
 	}
 	if t.found == nil {
 		return

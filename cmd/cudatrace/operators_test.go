@@ -103,14 +103,16 @@ func TestOperators(t *testing.T) {
 	}
 	python := pythons[len(pythons)-1].Path
 	for _, c := range []struct {
-		name, option, sequence string
-		observers              int
-		linked                 bool // backward operators have their forward ones, once the place of their number is known
+		name, option     string
+		sequence, thread string // where records have them
+		observers        int
+		linked           bool // backward operators have their forward ones, once the place of their number is known
 	}{
-		{"on", "on", "200", 3, true},
-		{"auto", "auto", "176", 3, true},
-		{"elsewhere", "on", "232", 3, true},
-		{"nowhere", "on", "0", 3, false},
+		{"on", "on", "200", "104", 3, true},
+		{"auto", "auto", "176", "104", 3, true},
+		{"PyTorch 1.13", "on", "200", "48", 3, true},
+		{"elsewhere", "on", "232", "104", 3, true},
+		{"nowhere", "on", "0", "104", 3, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +121,7 @@ func TestOperators(t *testing.T) {
 			base, truth := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", c.option, "--calls", "cupti", "--no-convert", "-o", base,
 				python, "testdata/python/operators.py", fmt.Sprint(steps), truth)
-			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence)
+			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence, "SIM_TORCH_THREAD="+c.thread)
 			if said, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, said)
 			}
@@ -145,6 +147,55 @@ func TestOperators(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOperatorSpans records the begin and the end of each operator: there are as many as the simulated PyTorch runs, and
+// the call of each launch lies within its own.
+func TestOperatorSpans(t *testing.T) {
+	t.Parallel()
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	const steps, inStep = 200, 14 // two operators in two, two nodes with four, and one in a range
+	base := filepath.Join(t.TempDir(), "run")
+	cmd := pythonCommand("cudatrace", "record", "--pytorch", "spans", "-o", base, pythons[len(pythons)-1].Path,
+		"testdata/python/operators.py", fmt.Sprint(steps), base+".truth")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	type place struct{ tid, operators uint32 }
+	spans, calls, n := map[place][]tracelog.OperatorSpan{}, []tracelog.API(nil), 0
+	eachRecord(t, base+".cudatrace", func(b *tracelog.Block, i int) {
+		switch b.Kind {
+		case tracelog.KindOperatorSpan:
+			var s tracelog.OperatorSpan
+			s.Read(b, i)
+			spans[place{s.TID, s.Operators}] = append(spans[place{s.TID, s.Operators}], s)
+			n++
+		case tracelog.KindAPI:
+			var a tracelog.API
+			if a.Read(b, i); a.CBID == cuMemsetD8 {
+				calls = append(calls, a)
+			}
+		case tracelog.KindLost:
+			t.Error("there is a loss")
+		}
+	})
+	if n != steps*inStep || len(calls) != steps*7 {
+		t.Errorf("%d operators and %d launches, want %d and %d", n, len(calls), steps*inStep, steps*7)
+	}
+	for _, a := range calls {
+		within := func(s tracelog.OperatorSpan) bool { return s.Start <= a.Start && a.Start+a.Dur <= s.Start+s.Dur }
+		if !slices.ContainsFunc(spans[place{a.TID, a.Operators}], within) {
+			t.Fatalf("the launch at %d of thread %d lies in none of its operators %d", a.Start, a.TID, a.Operators)
+		}
+	}
+	shown := (&recording{base: base}).trace(t).Values(`select count(*) from slice join thread_track t on track_id = t.id
+		where category = 'pytorch' and t.name = 'PyTorch'`)
+	if got := fmt.Sprint(shown[0][0]); got != fmt.Sprint(steps*inStep) {
+		t.Errorf("the trace shows %s operators", got)
 	}
 }
 

@@ -115,9 +115,10 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
-			Usage: "`auto|on|off|memory`: record the PyTorch operators in which calls are made; auto: for the first 5 s and a " +
-				"second of every 10, since it slows a program by 5 to 8 % meanwhile (docs/pytorch.md); memory, also behind a " +
-				"comma: what PyTorch's cache holds, with the Python lines, by a probe (docs/stats.md)",
+			Usage: "`auto|on|off|spans|memory`: record the PyTorch operators in which calls are made; auto: for the first " +
+				"5 s and a second of every 10, since it slows a program by 5 to 8 % meanwhile (docs/pytorch.md); spans, also " +
+				"behind a comma: begin and end of each operator, too; memory, likewise: what PyTorch's cache holds, with the " +
+				"Python lines, by a probe (docs/stats.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: sampleFlag, Value: strconv.Itoa(record.SampleRate),
@@ -564,7 +565,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.WithoutOfFiles, errs[8] = fileFunctions(c, "no-probe")
 	o.PythonAsked = c.IsSet("python")
 	if c.String("pytorch") != "" { // top has no such option, nor the next
-		o.PyTorch, o.PyTorchMemory, errs[9] = pytorch(c)
+		errs[9] = pytorch(c, o)
 		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI)
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
@@ -577,30 +578,38 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	return nil
 }
 
-// pytorch reads what is recorded of PyTorch: when its operators are, and whether its memory is.
-func pytorch(c *cli.Context) (operators record.PyTorchSource, memory bool, err error) {
-	const name, ofMemory = "pytorch", "memory"
+// pytorch reads what is recorded of PyTorch: when its operators are, whether with their times, and whether its memory is.
+func pytorch(c *cli.Context, o *record.Options) error {
+	const name = "pytorch"
 	if c.String(name) == "" && !c.IsSet(name) { // top has no such option
-		return record.PyTorchOff, false, nil
+		o.PyTorch = record.PyTorchOff
+		return nil
 	}
-	operators = record.PyTorchAuto
-	chosen := false
+	o.PyTorch = ""
 	for _, word := range strings.Split(c.String(name), ",") {
-		source := record.PyTorchSource(word)
-		switch source {
-		case ofMemory:
-			memory = true
+		switch source := record.PyTorchSource(word); source {
+		case "spans":
+			o.PyTorchSpans = true
+		case "memory":
+			o.PyTorchMemory = true
 		case record.PyTorchAuto, record.PyTorchOn, record.PyTorchOff:
-			if chosen {
-				return "", false, fmt.Errorf("--%s has both %s and %s", name, operators, source)
+			if o.PyTorch != "" {
+				return fmt.Errorf("--%s has both %s and %s", name, o.PyTorch, source)
 			}
-			operators, chosen = source, true
+			o.PyTorch = source
 		default:
-			return "", false, fmt.Errorf("--%s must be auto, on, off or memory, or one of the first three with memory, not %q",
-				name, c.String(name))
+			return fmt.Errorf("--%s must be a list of auto, on or off, spans, and memory, not %q", name, c.String(name))
 		}
 	}
-	return operators, memory, nil
+	switch {
+	case o.PyTorchSpans && o.PyTorch == record.PyTorchOff:
+		return fmt.Errorf("--%s has both off and spans: these are of operators", name)
+	case o.PyTorch == "" && o.PyTorchSpans:
+		o.PyTorch = record.PyTorchOn
+	case o.PyTorch == "":
+		o.PyTorch = record.PyTorchAuto
+	}
+	return nil
 }
 
 // sampleRate reads how often threads are sampled, 0 for never.

@@ -129,7 +129,8 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 
 // moduleCells is a row of modules.
 type moduleCells struct {
-	// module: the function `forward` of a class, `LlamaMLP.forward`; `(no module)` for lines outside of any
+	// module: the function `forward` of a class, `LlamaMLP.forward`, before CPython 3.11 `model.py(7): forward`;
+	// `(no module)` for lines outside of any
 	Name      string   `key:"name" title:"module"`
 	File      string   `key:"file" title:"file" rank:"6"` // where that function is
 	totals             // GPU work that was launched in the module, and in no module that it calls
@@ -143,17 +144,22 @@ func (r *moduleCells) spent() uint64 { return r.Total }
 
 type moduleKey struct{ name, file string }
 
-const forwardFunction = ".forward"
+// The name of a module's function, which is qualified from CPython 3.11 on.
+const bareForward, forwardFunction = "forward", ".forward"
 
 var noModule = moduleKey{name: "(no module)"}
 
 // modulesOf are the modules of a stack, the innermost first, each once.
 func modulesOf(p *timeline.Python) (list []moduleKey) {
 	for f := range p.Frames() {
-		if !strings.HasSuffix(f.Function, forwardFunction) {
+		k := moduleKey{f.Function, f.ShortFile()}
+		switch {
+		case f.Function == bareForward:
+			k.name = f.Title()
+		case !strings.HasSuffix(f.Function, forwardFunction):
 			continue
 		}
-		if k := (moduleKey{f.Function, f.ShortFile()}); !slices.Contains(list, k) {
+		if !slices.Contains(list, k) {
 			list = append(list, k)
 		}
 	}
@@ -163,7 +169,7 @@ func modulesOf(p *timeline.Python) (list []moduleKey) {
 var modulesReport = declare(grouped[moduleKey, moduleCells]{
 	Report: Report{
 		Name: "modules", Title: "GPU work by module of PyTorch: functions forward above the launch", Detail: true,
-		needs: framesRecorded, whyEmpty: "no GPU work with a function forward above its launch (from CPython 3.11 on)",
+		needs: framesRecorded, whyEmpty: "no GPU work with a function forward above its launch",
 	},
 	things: [2]string{"launch", "launches"},
 	others: moduleKey{name: other},

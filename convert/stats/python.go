@@ -32,6 +32,9 @@ type python struct {
 	folded  *table.Folded // nil unless it is wanted
 	of      pythonUse     // all
 	framed  pythonUse     // with a frame
+
+	operated  uint64 // pieces of work whose call was made in an operator of PyTorch
+	forwarded uint64 // of these, on autograd's threads: their frame is that of the forward operator
 }
 
 // A pythonLine is a line of a Python function; one without a file stands for a frame that is not there.
@@ -80,6 +83,7 @@ func (s *python) join(o *python) {
 	}
 	s.of.addUse(&o.of)
 	s.framed.addUse(&o.framed)
+	s.operated, s.forwarded = s.operated+o.operated, s.forwarded+o.forwarded
 	if s.folded != nil {
 		s.folded.Join(o.folded)
 	}
@@ -113,6 +117,12 @@ func (u *pythonUse) addUse(o *pythonUse) {
 // launched counts a piece of GPU work.
 func (s *python) launched(w *timeline.Work) {
 	s.countUse(w.Call.Python, w.Call.Thread, &pythonUse{work: 1, gpu: w.Dur})
+	if c := &w.Call; c.Operator != nil {
+		s.operated++
+		if c.Python != nil && c.Operator.Made() != nil && c.Thread != nil && c.Thread.Autograd() {
+			s.forwarded++
+		}
+	}
 }
 
 // waited counts a call that waited for GPU work.
@@ -340,6 +350,11 @@ func (s *python) notes(rows []PythonCells) (notes []string) {
 		return notes
 	}
 	launches := havingFrames(s.framed.work, s.of.work, "launch", "launches")
+	if s.operated > 0 {
+		share := func(n uint64) string { return table.Words(float64(n)/float64(s.of.work), table.Share) }
+		notes = append([]string{fmt.Sprintf("%s of them have an operator of PyTorch, %s the line of their forward operator",
+			share(s.operated), share(s.forwarded))}, notes...)
+	}
 	if float64(s.framed.work) < enoughFrames*float64(s.of.work) {
 		return append([]string{launches + ": too few to say which line takes most GPU time"}, notes...)
 	}

@@ -67,6 +67,7 @@ type Thread struct {
 	Name    string
 	Main    bool
 	Python  bool // launches of its log have their Python frames, where there are any
+	Spans   bool // its log has PyTorch's operators with their times: Operators are these, not as calls show them
 }
 
 // Title is the thread's name, of a main thread without one that of its process.
@@ -94,6 +95,8 @@ func (t *Track) Title() string {
 		return "NVTX: " + t.Domain
 	case t.Category == Functions && !t.Apart:
 		return ""
+	case t.Category == Operators && t.Thread.Spans:
+		return "PyTorch"
 	}
 	return trackTitles[t.Category]
 }
@@ -113,7 +116,7 @@ const (
 
 	Functions       Category = "function" // functions of any library, on the tracks of calls unless they are Apart
 	PythonFunctions Category = "python"   // Python functions, as the stacks of calls show them
-	Operators       Category = "pytorch"  // likewise PyTorch's operators
+	Operators       Category = "pytorch"  // PyTorch's operators: with their times, or likewise
 )
 
 // A Span is a range on a track, or an instant.

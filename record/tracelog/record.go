@@ -223,6 +223,8 @@ const (
 	LostPython = "python_stacks"
 	// LostOperators is the cause of stacks of PyTorch operators that found no room.
 	LostOperators = "operator_stacks"
+	// LostOperatorSpans is the cause of PyTorch operators whose begin and end found no room.
+	LostOperatorSpans = "operator_spans"
 	// LostTorchMemory is the cause of blocks of PyTorch's allocator for which the kernel's buffer had no room.
 	LostTorchMemory = "torch_memory"
 	// states and samples of threads: the buffer of the kernel's was full; the time is not known
@@ -242,7 +244,7 @@ const (
 var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
-	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators, LostTorchMemory,
-	LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
+	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators, LostOperatorSpans,
+	LostTorchMemory, LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
 	LostStrings, LostTime,
 }

@@ -1508,6 +1508,37 @@ func (x *TorchMemory) Read(b *Block, i int) {
 	x.Python = uint32(c[9].At(i))
 }
 
+// Kind returns KindOperatorSpan.
+func (*OperatorSpan) Kind() Kind { return KindOperatorSpan }
+
+// AddTo adds the record to a log.
+func (x *OperatorSpan) AddTo(w *Writer) {
+	if w.begin(KindOperatorSpan) {
+		x.fill(&w.row, &w.blocks.strings)
+		w.open.addRow(KindOperatorSpan, &w.row)
+	}
+	w.mu.Unlock()
+}
+
+func (x *OperatorSpan) fill(r *columns.Row, in *interner) {
+	r[0] = uint64(x.PID)
+	r[1] = uint64(x.TID)
+	r[2] = x.Start
+	r[3] = x.Dur
+	r[4] = uint64(x.Operators)
+}
+
+// Read fills the record from row i of a block of its kind.
+func (x *OperatorSpan) Read(b *Block, i int) {
+	c := b.columns(KindOperatorSpan)
+	_ = c[4]
+	x.PID = uint32(c[0].At(i))
+	x.TID = uint32(c[1].At(i))
+	x.Start = c[2].At(i)
+	x.Dur = c[3].At(i)
+	x.Operators = uint32(c[4].At(i))
+}
+
 // NewRecord returns an empty record of a kind. It returns nil for a kind that this version
 // does not know, and for strings and the End record, which only the writer adds.
 func NewRecord(k Kind) Record {
@@ -1558,4 +1589,5 @@ var newRecords = [...]func() Record{
 	KindOpenCall:      func() Record { return new(OpenCall) },
 	KindOperatorStack: func() Record { return new(OperatorStack) },
 	KindTorchMemory:   func() Record { return new(TorchMemory) },
+	KindOperatorSpan:  func() Record { return new(OperatorSpan) },
 }

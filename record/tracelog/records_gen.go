@@ -46,6 +46,7 @@ const (
 	KindOpenCall      Kind = 42
 	KindOperatorStack Kind = 44
 	KindTorchMemory   Kind = 45
+	KindOperatorSpan  Kind = 46
 )
 
 // Meta is a fact of the recording.
@@ -539,4 +540,14 @@ type TorchMemory struct {
 	Device    uint32 // device, as the process numbers it
 	Flags     uint32 // TorchOutOfMemory
 	Python    uint32 // PythonStack.ID, 0 when not known
+}
+
+// OperatorSpan is an operator of PyTorch, or a range of the program's that PyTorch tells
+// of, from its begin to its end. Operators of a thread are nested; ranges need not be.
+type OperatorSpan struct {
+	PID       uint32
+	TID       uint32 // thread on which it ended
+	Start     uint64 // begin
+	Dur       uint64 // time until its end
+	Operators uint32 // OperatorStack.ID, 0 when not known
 }

@@ -60,7 +60,7 @@ func (s *Sink) call(t *timeline.Thread, r *row, sl *timeline.Slice) {
 		o.uint("correlation", uint64(sl.Correlation))
 		r.borne = sl.Correlation
 	}
-	if sl.HasWork() && sl.Correlation != 0 && isOperator(sl.Operator) {
+	if sl.HasWork() && sl.Correlation != 0 && isOperator(sl.Operator) && !t.Spans {
 		r.launched = cmp.Or(r.launched, sl.Correlation)
 		o.uint("External id", uint64(r.launched))
 	}

@@ -33,10 +33,11 @@ var overheadNames = map[string]string{
 }
 
 // trackRow returns the row of a track, nil without a file. It stands beside the track's stream or
-// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Python functions
-// and operators nest with the calls of their thread, and share its row; ranges of PyTorch need not.
+// thread, or else beside the main thread. The spans of a track nest, so it has one lane. Operators nest with the calls
+// of their thread, and share its row, and so do Python functions unless operators have times of their own; ranges of
+// PyTorch need not.
 func (s *Sink) trackRow(t *timeline.Track, sp *timeline.Span) *row {
-	if t.Category == timeline.PythonFunctions || isOperator(sp.Operator) {
+	if t.Category == timeline.PythonFunctions && !t.Thread.Spans || isOperator(sp.Operator) {
 		return s.threadRow(t.Thread)
 	}
 	r := s.rows[t]
@@ -66,7 +67,7 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 	if r == nil {
 		return
 	}
-	if isOperator(e.Operator) {
+	if isOperator(e.Operator) && e.Open {
 		r.operator, r.launched = e.Number, 0
 	}
 	if !e.Open {

@@ -84,7 +84,7 @@ func (s *Sink) work(r *row, t *timeline.Stream, w *timeline.Work) {
 		bytesArgs(&o, w.Shape.Memset.Bytes, w.Dur)
 		o.uint("value", uint64(w.Shape.Memset.Value))
 	}
-	if w.Correlation != 0 && w.Captured == nil && isOperator(w.Call.Operator) {
+	if w.Correlation != 0 && w.Captured == nil && isOperator(w.Call.Operator) && !w.Call.Thread.Spans {
 		o.uint("External id", uint64(w.Correlation))
 	}
 	ncclArgs(&o, w.NCCL)

@@ -24,6 +24,7 @@ type events struct {
 
 	functions functions
 	torch     torchMemory
+	operators operators
 	takers    map[tracelog.Kind]func(b *tracelog.Block, i int) // takers of a record, by kind
 }
 
@@ -51,6 +52,7 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 	e.times = newThreadTimes(c, e.program, out, &e.spans)
 	e.functions = newFunctions(c, e.program, &e.spans)
 	e.torch = newTorchMemory(c, e.program, &e.spans)
+	e.operators = operators{catalog: c, program: e.program, out: &e.spans, lanes: make(map[*timeline.Thread]*overlapLanes)}
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
@@ -63,6 +65,7 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 
 		tracelog.KindFunctionEvent: e.functions.readEvent,
 		tracelog.KindTorchMemory:   e.torch.readBlock,
+		tracelog.KindOperatorSpan:  e.operators.readSpan,
 	}
 	return e
 }
@@ -208,6 +211,7 @@ func (e *events) advance(all bool) {
 	e.times.advance(all)
 	e.functions.advance(all)
 	e.torch.advance(e.low(tracelog.KindTorchMemory), all)
+	e.operators.advance(e.low(tracelog.KindOperatorSpan), all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
 	}

@@ -25,6 +25,7 @@ type program struct {
 	probed     bool // calls come from probes
 	hasMarkers bool
 	python     bool   // the log has Python stacks
+	spans      bool   // it has PyTorch's operators with their times
 	pythons    uint64 // Python functions that were shown
 	operators  uint64 // likewise PyTorch's operators
 	lacks      bool   // records may be missing
@@ -63,7 +64,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 		// In a log that grows, the first of the probed calls may be still to come.
 		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls(),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
-		python: c.Pythons.Any(),
+		python: c.Pythons.Any(), spans: c.Processes.Have(tracelog.KindOperatorSpan),
 	}
 	host := c.Meta[tracelog.MetaHost]
 	p.out = &timeline.Process{PID: g.PID + offset, PPID: g.PPID, Name: g.Name, Args: g.Args, Host: host, Start: g.Start,
@@ -94,7 +95,7 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 	t := p.threads[tid]
 	if t == nil {
 		t = &timeline.Thread{Process: p.out, TID: tid + p.offset, Name: p.catalog.Names.Thread(p.PID, tid),
-			Main: tid == p.PID, Python: p.python}
+			Main: tid == p.PID, Python: p.python, Spans: p.spans}
 		p.threads[tid] = t
 	}
 	return t

@@ -51,7 +51,7 @@ func (s *seen) see(c *timeline.Slice, out emitter) {
 // not call Python.
 func (s *seen) show(c *timeline.Slice, stack *timeline.Python, out emitter) {
 	var entered []*timeline.Operator
-	if c.Operator != nil || s.operators.stack != nil {
+	if !s.operators.spans.thread.Spans && (c.Operator != nil || s.operators.stack != nil) {
 		entered = s.operators.leave(c, s, out)
 	}
 	if stack != nil && s.python.spans.end <= s.from {

@@ -11,7 +11,24 @@ func (s *Sink) span(t *timeline.Track, sp *timeline.Span, kind string) {
 		s.function(t, sp)
 	case timeline.NVTX:
 		s.nvtx(t, sp, kind)
+	case timeline.Operators:
+		s.operator(t, sp)
 	}
+}
+
+// operator takes an operator of PyTorch, if its own times are known.
+func (s *Sink) operator(t *timeline.Track, sp *timeline.Span) {
+	if !t.Thread.Spans {
+		return
+	}
+	p := s.part(t.Process)
+	name, stack := p.operator(sp.Operator)
+	r := Operator{Start: s.unix(sp.Start), Dur: bounded(sp.End - min(sp.Start, sp.End)), Name: name,
+		PID: s.options.HostPID(t.Process.PID), TID: s.options.HostPID(t.Thread.TID), Depth: uint32(sp.Depth), Stack: stack}
+	if made := sp.Operator.Made(); made != nil {
+		_, r.Forward = p.operator(made)
+	}
+	row(p, r)
 }
 
 func (s *Sink) nvtx(t *timeline.Track, sp *timeline.Span, kind string) {

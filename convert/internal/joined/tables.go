@@ -53,6 +53,7 @@ var Tables = []Table{
 	{"steps", reflect.TypeFor[Step]()},
 	{"findings", reflect.TypeFor[Finding]()},
 	{"library_functions", reflect.TypeFor[Function]()},
+	{"operators", reflect.TypeFor[Operator]()},
 }
 
 // Work is a row of work: each kernel, copy and memory set on a GPU.
@@ -407,4 +408,18 @@ type Function struct {
 	Arg5 int64 `key:"arg5" null:"not recorded"` // =
 	// returned value: the whole register
 	Returns int64 `key:"returns" null:"it did not return, or only its entry is recorded"`
+}
+
+// Operator is a row of operators: each [operator of PyTorch](pytorch.md) that ran while `--pytorch spans` recorded them, and
+// each range of the program's that PyTorch tells of.
+type Operator struct {
+	Start int64  `key:"start_unix_ns"` // begin
+	Dur   int64  `key:"dur_ns"`        // time until its end
+	Name  string `key:"name"`          // operator; of a backward one its node, `AddmmBackward0`
+	PID   uint32 `key:"pid"`           // process
+	TID   uint32 `key:"tid"`           // thread on which it ended
+	Depth uint32 `key:"depth"`         // operators around it
+	Stack string `key:"stack"`         // that and the operators around it: `aten::addmm <- aten::linear`
+	// of a backward one, the forward operator that made it, and those around that one
+	Forward string `key:"forward" null:"not a backward one, or not known"`
 }

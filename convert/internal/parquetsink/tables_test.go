@@ -34,7 +34,7 @@ type run struct {
 // texts are the logs in text form that together have every form of row.
 var texts = []string{
 	"autograd", "callers", "captured", "exec", "functions", "graph", "hang", "memory", "memorycalls", "metrics", "nccl", "nvtx", "odd",
-	"operators", "python", "ranks", "threads", "torchmemory", "unreturned",
+	"operators", "operatorspans", "python", "ranks", "threads", "torchmemory", "unreturned",
 }
 
 // runs are captures of real GPUs, and logs in text form.

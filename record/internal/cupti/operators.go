@@ -15,6 +15,8 @@ import (
 type Torch struct {
 	Add, Disable, Reenable, Name, Thread, Peek uint64
 	steps                                      uint64 // is there since observers are plain functions (1.13)
+
+	Spans bool // each operator has a record of its begin and end
 }
 
 // torchSymbols are the names under which libtorch exports these functions.
@@ -53,8 +55,11 @@ func appendTorch(t *Torch, on bool) []byte {
 	} {
 		le.PutUint64(b[at:], address)
 	}
-	if on {
-		b[torchOnAt] = 1
+	switch {
+	case on && t.Spans:
+		le.PutUint32(b[torchOnAt:], torchOn|torchSpans)
+	case on:
+		le.PutUint32(b[torchOnAt:], torchOn)
 	}
 	return b
 }

@@ -10,36 +10,38 @@ import (
 
 // records has each kind of record that the injected library sends, by its number.
 var records = [...]recordKind{
-	tracelog.KindAPI:        {56, decodeAPI},
-	tracelog.KindKernel:     {104, decodeKernel},
-	tracelog.KindMemcpy:     {80, decodeMemcpy},
-	tracelog.KindMemset:     {64, decodeMemset},
-	tracelog.KindDevice:     {104, decodeDevice},
-	tracelog.KindContext:    {16, decodeContext},
-	tracelog.KindStream:     {24, decodeStream},
-	tracelog.KindOverhead:   {32, decodeOverhead},
-	tracelog.KindMarker:     {32, decodeMarker},
-	tracelog.KindName:       {24, decodeName},
-	tracelog.KindMemory:     {48, decodeMemory},
-	tracelog.KindMemoryPool: {72, decodeMemoryPool},
-	tracelog.KindNCCLCall:   {48, decodeNCCLCall},
+	tracelog.KindAPI:          {56, decodeAPI},
+	tracelog.KindKernel:       {104, decodeKernel},
+	tracelog.KindMemcpy:       {80, decodeMemcpy},
+	tracelog.KindMemset:       {64, decodeMemset},
+	tracelog.KindDevice:       {104, decodeDevice},
+	tracelog.KindContext:      {16, decodeContext},
+	tracelog.KindStream:       {24, decodeStream},
+	tracelog.KindOverhead:     {32, decodeOverhead},
+	tracelog.KindMarker:       {32, decodeMarker},
+	tracelog.KindName:         {24, decodeName},
+	tracelog.KindMemory:       {48, decodeMemory},
+	tracelog.KindMemoryPool:   {72, decodeMemoryPool},
+	tracelog.KindNCCLCall:     {48, decodeNCCLCall},
+	tracelog.KindOperatorSpan: {32, decodeOperatorSpan},
 }
 
 // decoded are the records of each kind. They are reused, so that decoding allocates nothing.
 type decoded struct {
-	api        tracelog.API
-	kernel     tracelog.Kernel
-	memcpy     tracelog.Memcpy
-	memset     tracelog.Memset
-	device     tracelog.Device
-	context    tracelog.Context
-	stream     tracelog.Stream
-	overhead   tracelog.Overhead
-	marker     tracelog.Marker
-	name       tracelog.Name
-	memory     tracelog.Memory
-	memoryPool tracelog.MemoryPool
-	ncclCall   tracelog.NCCLCall
+	api          tracelog.API
+	kernel       tracelog.Kernel
+	memcpy       tracelog.Memcpy
+	memset       tracelog.Memset
+	device       tracelog.Device
+	context      tracelog.Context
+	stream       tracelog.Stream
+	overhead     tracelog.Overhead
+	marker       tracelog.Marker
+	name         tracelog.Name
+	memory       tracelog.Memory
+	memoryPool   tracelog.MemoryPool
+	ncclCall     tracelog.NCCLCall
+	operatorSpan tracelog.OperatorSpan
 }
 
 func decodeAPI(d *decoder, b []byte) error {
@@ -308,6 +310,22 @@ func decodeNCCLCall(d *decoder, b []byte) error {
 	x.Known = le.Uint32(b[36:])
 	x.Ranks = le.Uint32(b[40:])
 	x.Rank = le.Uint32(b[44:])
+	d.counts.extras++
+	d.sink.Add(x)
+	return nil
+}
+
+func decodeOperatorSpan(d *decoder, b []byte) error {
+	x := &d.operatorSpan
+	_ = b[31]
+	x.PID = d.pid
+	x.TID = le.Uint32(b[4:])
+	x.Start = d.shift.host(le.Uint64(b[8:]))
+	x.Dur = duration(le.Uint64(b[8:]), le.Uint64(b[16:]))
+	var err error
+	if x.Operators, err = d.operators.stack(le.Uint32(b[24:])); err != nil {
+		return err
+	}
 	d.counts.extras++
 	d.sink.Add(x)
 	return nil

@@ -27,6 +27,7 @@ var lostNames = [lostCauses]string{
 	lostCut:        tracelog.LostStrings,
 	lostPython:     tracelog.LostPython,
 	lostOperator:   tracelog.LostOperators,
+	lostSpan:       tracelog.LostOperatorSpans,
 }
 
 var le = binary.LittleEndian

@@ -46,6 +46,8 @@ const (
 	msgPython                 messageType = 43
 	msgFinalize               messageType = 45
 	msgTorch                  messageType = 44
+	torchOn                               = 1
+	torchSpans                            = 2
 	goNoCupti                             = 1
 	goPaused                              = 2
 	goCaptureRange                        = 4
@@ -94,7 +96,8 @@ const (
 	lostCut                               = 9
 	lostPython                            = 10
 	lostOperator                          = 11
-	lostCauses                            = 12
+	lostSpan                              = 12
+	lostCauses                            = 13
 	byeExit                               = 1
 	byeStop                               = 2
 	byeSignal                             = 3

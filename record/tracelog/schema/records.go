@@ -542,6 +542,16 @@ var records = []Table{
 			field("python", Uint, "of memory that is asked for, id of the python_stack record, 0 when not known", optional,
 				comment("PythonStack.ID, 0 when not known")),
 		}},
+	{Kind: 46, Name: "operator_span", Sent: "extras", Meaning: "an operator of PyTorch, from its begin to its end",
+		Doc: "is an operator of PyTorch, or a range of the program's that PyTorch tells of, from its begin to its end. " +
+			"Operators of a thread are nested; ranges need not be.", Fields: []Field{
+			field("pid", Uint, "process", key),
+			field("tid", Uint, "thread on which it ended", key),
+			field("start", Time, "begin"),
+			field("dur", Dur, "time until its end"),
+			field("operators", Uint, "id of the operator_stack record, 0 when not known",
+				comment("OperatorStack.ID, 0 when not known"), operatorStack),
+		}},
 }
 
 // functionEventFields ends with one field for each argument of a function.

@@ -4,7 +4,8 @@
  * them. Operators run functions of the caller's. Those that make a node are remembered, and sim_torch_backward runs
  * their backward operators, the last one first, on a thread of its own.
  *
- * SIM_TORCH_SEQUENCE moves the number to another offset, or leaves it out (0); the thread's stays 104 bytes behind it.
+ * SIM_TORCH_SEQUENCE moves the number to another offset, or leaves it out (0); the thread's stays 104 bytes behind it, or
+ * so many as SIM_TORCH_THREAD says: 48 in release 1.13.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -142,22 +143,22 @@ API unsigned sim_torch_observed(void)
 	return on;
 }
 
-static size_t sequence_at(void)
+static size_t from_environment(const char *name, size_t otherwise)
 {
-	const char *said = getenv("SIM_TORCH_SEQUENCE");
-	return said ? strtoul(said, NULL, 10) : 200;
+	const char *said = getenv(name);
+	return said ? strtoul(said, NULL, 10) : otherwise;
 }
 
 static void prepare(struct record *r, const char *name, int64_t number, uint64_t forward_thread)
 {
-	size_t at = sequence_at();
+	size_t at = from_environment("SIM_TORCH_SEQUENCE", 200), thread_at = from_environment("SIM_TORCH_THREAD", 104);
 	memset(r, 0, sizeof *r);
 	snprintf(r->name, sizeof r->name, "%s", name);
 	if (at == 0)
 		return;
 	at -= offsetof(struct record, bytes);
 	memcpy(r->bytes + at, &number, sizeof number);
-	memcpy(r->bytes + at + 104, &forward_thread, sizeof forward_thread);
+	memcpy(r->bytes + at + thread_at, &forward_thread, sizeof forward_thread);
 }
 
 /* Runs a function as an operator. Observers that are switched meanwhile see both ends or none. */

@@ -107,6 +107,7 @@ void ct_flush_now(uint32_t forced)
 	atomic_store(&forcing, forced == CT_UNFINISHED);
 	ct_calibration_repeat(api);
 	api->flush_all(forced);
+	ct_walk_flush();
 	atomic_store(&forcing, false);
 	atomic_store(&begun, 0);
 }

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base.h"
+#include "link.h"
 #include "load.h"
 #include "python.h"
 #include "queue.h"
@@ -58,12 +59,14 @@ struct open {
 	uint32_t python;   /* and its Python frames */
 	uint32_t stack;    /* the number of the stack up to here, CT_TORCH_NONE while nobody has asked */
 	bool near;         /* its record is on the thread's stack */
+	uint64_t start;    /* when it began, 0 where that is not wanted */
 };
 
 struct thread {
 	_Alignas(64) _Atomic uint32_t tid; /* of the owner, 0 without one */
 	uint32_t depth;
 	uint64_t id; /* PyTorch's number of the thread, 0 while not known */
+	struct ct_chunk *_Atomic spans; /* of operators that have ended; NULL while the thread writes one */
 	struct open open[DEPTH];
 };
 
@@ -96,6 +99,8 @@ static size_t texts_size;
 static _Atomic size_t texts_used = 1; /* 0 says that there is no room */
 static pthread_key_t key;
 
+static struct ct_chunk *_Atomic full; /* of spans, for whoever sends them */
+static atomic_bool spans; /* are recorded */
 static struct ct_torch torch;
 static struct {
 	const char *(*name)(const void *record);
@@ -117,7 +122,11 @@ static atomic_bool on;
 #define SEQUENCE_SURE 20u  /* different numbers */
 #define SEQUENCE_DOUBT 4u  /* of another place */
 #define SEQUENCE_LEAST 32  /* a smaller number may be anything */
-#define FORWARD_THREAD 104u /* behind the number, in all releases that are known */
+/*
+ * Where that one's thread is, behind the number: in release 1.13, and in 2.6 and 2.11. Those have the count of a map at the first
+ * place, which is 0.
+ */
+static const uint32_t forward_threads[] = {48, 104};
 static _Atomic uint32_t sequence_at; /* 0: not known; UINT32_MAX: it cannot be */
 static _Atomic uint64_t shown[SEQUENCE_PLACES]; /* how many numbers, and above 16 bits the last one */
 
@@ -358,6 +367,13 @@ static void recall(struct open *o, uint64_t id, uint64_t sequence)
 	o->python = (uint32_t)(value >> 32);
 }
 
+/* The thread of the forward operator, by PyTorch's number, which is not 0. */
+static uint64_t forward_thread(const void *record, uint32_t at)
+{
+	uint64_t id = word(record, at + forward_threads[0]);
+	return id ? id : word(record, at + forward_threads[1]);
+}
+
 static void link_operators(struct thread *t, struct open *o, const void *record)
 {
 	uint32_t at = atomic_load_explicit(&sequence_at, memory_order_relaxed);
@@ -365,7 +381,7 @@ static void link_operators(struct thread *t, struct open *o, const void *record)
 		return;
 	if (o->scope == BACKWARD) {
 		if (at != 0 && (int64_t)word(record, at) >= 0)
-			recall(o, word(record, at + FORWARD_THREAD), word(record, at));
+			recall(o, forward_thread(record, at), word(record, at));
 		return;
 	}
 	if (at != 0 && (int64_t)word(record, at) < 0)
@@ -406,6 +422,8 @@ static void begun(uint32_t scope, const void *record)
 	const char *name = call.name(record);
 	struct open *o = &t->open[t->depth++];
 	*o = (struct open){.record = (uintptr_t)record, .name = name ? name_number(name) : 0, .scope = scope, .near = near};
+	if (atomic_load_explicit(&spans, memory_order_relaxed))
+		o->start = ct_now();
 	if (near)
 		link_operators(t, o, record);
 }
@@ -423,6 +441,37 @@ static void pass_on(struct open *around, const struct open *o)
 	around->stack = CT_TORCH_NONE;
 }
 
+/* Hands a chunk of spans to whoever sends them. */
+static void hand_over(struct ct_chunk *c)
+{
+	struct ct_chunk *first = atomic_load_explicit(&full, memory_order_relaxed);
+	int before = errno;
+	do
+		c->next = first;
+	while (!atomic_compare_exchange_weak(&full, &first, c));
+	ct_wake_look();
+	errno = before;
+}
+
+/* Adds the begin and the end of the innermost open operator to the thread's chunk, which others take now and then. */
+static void add_span(struct thread *t)
+{
+	uint64_t now = ct_now();
+	struct ct_chunk *c = atomic_exchange(&t->spans, NULL);
+	struct ct_operator_span r = {.head = {CT_REC_OPERATOR_SPAN, sizeof r}, .tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
+		.operators = number_open(t), .start = t->open[t->depth - 1].start, .end = now};
+	if (!c && !(c = ct_queue_chunk())) {
+		ct_queue_lost(CT_LOST_SPAN, &(struct ct_loss){.count = 1, .from = now, .to = now});
+		return;
+	}
+	memcpy(c->data + c->used, &r, sizeof r);
+	c->used += sizeof r;
+	if (CT_CHUNK_DATA - c->used < sizeof r)
+		hand_over(c);
+	else
+		atomic_store(&t->spans, c);
+}
+
 /* It may end elsewhere than it began, or be one that found no room. */
 static void ended(const void *record, void *context)
 {
@@ -431,6 +480,9 @@ static void ended(const void *record, void *context)
 	for (uint32_t i = t ? t->depth : 0; i > 0; i--) {
 		if (t->open[i - 1].record != (uintptr_t)record)
 			continue;
+		t->depth = i;
+		if (t->open[i - 1].start != 0)
+			add_span(t);
 		t->depth = i - 1;
 		if (i > 1)
 			pass_on(&t->open[i - 2], &t->open[i - 1]);
@@ -491,6 +543,33 @@ bool ct_torch_send(uint32_t number)
 			return false;
 	}
 	return true;
+}
+
+static void send_spans(struct ct_chunk *c)
+{
+	for (uint32_t at = 0; at < c->used; at += (uint32_t)sizeof(struct ct_operator_span)) {
+		struct ct_operator_span r;
+		memcpy(&r, c->data + at, sizeof r);
+		if (r.operators != CT_TORCH_LOST && ct_torch_send(r.operators))
+			continue;
+		r.operators = 0;
+		memcpy(c->data + at, &r, sizeof r);
+		ct_queue_lost(CT_LOST_OPERATOR, &(struct ct_loss){.count = 1, .from = r.end, .to = r.end});
+	}
+	ct_queue_push(c);
+}
+
+/* Has full chunks of spans sent; with all, those of all threads. */
+void ct_torch_send_spans(bool all)
+{
+	struct ct_chunk *next = atomic_exchange(&full, NULL), *c;
+	while ((c = next)) {
+		next = c->next;
+		send_spans(c);
+	}
+	for (uint32_t i = 0; all && started && i < THREADS; i++)
+		if ((c = atomic_exchange(&threads[i].spans, NULL)))
+			send_spans(c);
 }
 
 /* Switching. */
@@ -616,6 +695,7 @@ void ct_torch_use(const struct ct_torch *t)
 		SET(call.reenable, t->reenable);
 	}
 	wanted = t->on != 0;
+	atomic_store(&spans, (t->on & CT_TORCH_SPANS) != 0);
 	apply();
 	ct_unlock(&switching);
 }
@@ -647,4 +727,5 @@ void ct_torch_end(void)
 {
 	ct_torch_work(false);
 	atomic_store(&ready, false);
+	atomic_store(&spans, false);
 }

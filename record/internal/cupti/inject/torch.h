@@ -21,5 +21,6 @@ uint32_t ct_torch_number(uint32_t *python);
 
 /* For one thread at a time. */
 bool ct_torch_send(uint32_t number);
+void ct_torch_send_spans(bool all);
 
 #endif

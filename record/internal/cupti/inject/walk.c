@@ -320,6 +320,15 @@ static void match_poll(void)
 	ct_lock(&lock);
 	ct_seen_empty(keep, false);
 	ct_chains_send();
+	ct_torch_send_spans(false);
+	ct_unlock(&lock);
+}
+
+/* Has sent what else threads have recorded so far. */
+void ct_walk_flush(void)
+{
+	ct_lock(&lock);
+	ct_torch_send_spans(true);
 	ct_unlock(&lock);
 }
 

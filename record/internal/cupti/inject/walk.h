@@ -12,6 +12,7 @@ void ct_walk_begin(void);
 void ct_walk_end(void);
 void ct_walk_forked(void);
 void ct_walk_poll(void);
+void ct_walk_flush(void);
 uint64_t ct_walk_timestamp(void);
 bool ct_walk_watch(void (*called)(bool start));
 

@@ -143,9 +143,11 @@ struct ct_torch {
 	uint64_t add, disable, reenable; /* at::addGlobalCallback, disableCallback, reenableCallback */
 	uint64_t name, thread;           /* at::RecordFunction::name, currentThreadId (or 0) */
 	uint64_t peek;                   /* at::sequence_number::peek */
-	uint32_t on;
+	uint32_t on;                     /* CT_TORCH_*; 0: off */
 	uint32_t pad;
 };
+#define CT_TORCH_ON 1u
+#define CT_TORCH_SPANS 2u /* with a record of each operator */
 
 /*
  * GO, then candidates times {u32 major, u32 length, path}, then calls times
@@ -374,6 +376,7 @@ enum ct_lost_cause {
 	CT_LOST_CUT = 9,        /* rests of texts longer than CT_NAME_MAX */
 	CT_LOST_PYTHON = 10,    /* Python stacks: a table was full, or just being written; sent with python 0 */
 	CT_LOST_OPERATOR = 11,  /* stacks of operators, likewise; sent with operators 0 */
+	CT_LOST_SPAN = 12,      /* operators: the queue was full */
 	CT_LOST_CAUSES
 };
 

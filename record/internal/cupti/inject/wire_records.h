@@ -55,6 +55,7 @@ enum ct_record_kind {
 	CT_REC_OPEN_CALL = 42,
 	CT_REC_OPERATOR_STACK = 44,
 	CT_REC_TORCH_MEMORY = 45,
+	CT_REC_OPERATOR_SPAN = 46,
 };
 
 /* A CUPTI API record: a call with its correlation ID. */
@@ -352,5 +353,20 @@ _Static_assert(offsetof(struct ct_nccl_call, name) == 32, "nccl_call.name");
 _Static_assert(offsetof(struct ct_nccl_call, known) == 36, "nccl_call.known");
 _Static_assert(offsetof(struct ct_nccl_call, ranks) == 40, "nccl_call.ranks");
 _Static_assert(offsetof(struct ct_nccl_call, rank) == 44, "nccl_call.rank");
+
+/* An operator of PyTorch, from its begin to its end. */
+struct ct_operator_span {
+	struct ct_head head;
+	uint32_t tid; /* thread on which it ended */
+	uint64_t start; /* begin */
+	uint64_t end; /* 0 without an end */
+	uint32_t operators; /* number of the OPERATOR_STACK, 0 when not known */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct ct_operator_span) == 32, "operator_span");
+_Static_assert(offsetof(struct ct_operator_span, tid) == 4, "operator_span.tid");
+_Static_assert(offsetof(struct ct_operator_span, start) == 8, "operator_span.start");
+_Static_assert(offsetof(struct ct_operator_span, end) == 16, "operator_span.end");
+_Static_assert(offsetof(struct ct_operator_span, operators) == 24, "operator_span.operators");
 
 #endif
