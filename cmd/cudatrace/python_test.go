@@ -349,7 +349,7 @@ func TestPythonDefault(t *testing.T) {
 	compiled := []string{sim("vectoradd")}
 	broken := []string{"env", "LD_LIBRARY_PATH=" + filepath.Join(simStack, "lib-broken"), sim("vectoradd")}
 	const whole = "cudatrace: Python lines of calls are not recorded: "
-	const version = "is CPython 3.99.0; frames of 3.9 to 3.13 are known"
+	const version = "is CPython 3.99.0; frames of 3.9 to 3.15 are known"
 	for name, c := range map[string]struct {
 		options string
 		program []string

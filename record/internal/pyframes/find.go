@@ -1,6 +1,7 @@
 package pyframes
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -123,6 +124,9 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 		CodeType: bias + symbols[symCodeType].From}, nil
 }
 
+// provedMachine is the kind of processor on which walks by the layouts were proved.
+const provedMachine = elf.EM_X86_64
+
 // Machine says whether the layouts were proved on this kind of processor.
 func Machine() bool { return host.Machine() == provedMachine }
 
@@ -143,8 +147,13 @@ func identify(path string, image *elfsym.Image, symbols map[string]elfsym.Span) 
 		return nil, Unusable(fmt.Sprintf("%s is CPython %s; frames of %s to %s are known", path, version, oldest, newest))
 	case !Machine():
 		return nil, Unusable("that has been proved on x86-64 only")
-	case !layout.agrees(image, symbols[symRuntime].From):
-		return nil, Unusable(fmt.Sprintf("%s is CPython %s, but publishes another layout of its structures", path, version))
+	}
+	layout, err = layout.published(image, symbols[symRuntime].From)
+	switch {
+	case errors.Is(err, errFreeThreaded):
+		return nil, Unusable(fmt.Sprintf("%s is a free-threaded build of CPython %s", path, version))
+	case err != nil:
+		return nil, Unusable(fmt.Sprintf("%s is CPython %s, but %v", path, version, err))
 	}
 	return layout, nil
 }

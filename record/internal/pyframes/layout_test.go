@@ -50,7 +50,7 @@ func fields(l *Layout) map[string]int {
 	case 11, 12:
 		f["PyThreadState, cframe"], f["_PyCFrame, current_frame"] = l.Thread.Frame, l.Thread.CFrame
 		f["_PyInterpreterFrame, f_code"], f["_PyInterpreterFrame, prev_instr"] = l.Frame.Code, l.Frame.Instruction
-	case 13:
+	case 13, 14, 15:
 		f["PyThreadState, current_frame"] = l.Thread.Frame
 		f["_PyInterpreterFrame, f_executable"], f["_PyInterpreterFrame, instr_ptr"] = l.Frame.Code, l.Frame.Instruction
 	}
@@ -75,6 +75,9 @@ func TestHeaders(t *testing.T) {
 		} else {
 			b.WriteString("#include <internal/pycore_frame.h>\n")
 		}
+		if l.Minor >= 14 {
+			b.WriteString("#include <internal/pycore_interpframe.h>\n#include <internal/pycore_stackref.h>\n")
+		}
 		check := func(condition string, words string) {
 			fmt.Fprintf(&b, "_Static_assert(%s, \"%s\");\n", condition, words)
 		}
@@ -86,13 +89,20 @@ func TestHeaders(t *testing.T) {
 		check("sizeof(((PyCodeObject *)0)->co_firstlineno) == 4", "line")
 		if l.Minor >= 12 {
 			check("sizeof(((PyCodeObject *)0)->co_version) == 4", "version")
-			check(fmt.Sprintf("FRAME_OWNED_BY_CSTACK == %d", OwnerC), "owner")
+			owner := "FRAME_OWNED_BY_CSTACK"
+			if l.Minor >= 14 {
+				owner = "FRAME_OWNED_BY_INTERPRETER"
+				check(fmt.Sprintf("Py_TAG_REFCNT <= %d && Py_INT_TAG == %d", CodeTag, CodeTag), "tag")
+			}
+			check(fmt.Sprintf("%s == %d", owner, OwnerC), "owner")
 		}
 		source := filepath.Join(t.TempDir(), "layout.c")
 		if err := os.WriteFile(source, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command("gcc", "-w", "-fsyntax-only", "-I"+include, "-I"+filepath.Join(include, "internal"), source).CombinedOutput(); err != nil {
+		gcc := exec.Command("gcc", "-w", "-fsyntax-only", "-I"+filepath.Dir(include), "-I"+include,
+			"-I"+filepath.Join(include, "internal"), source)
+		if out, err := gcc.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
 	})

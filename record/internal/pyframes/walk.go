@@ -233,13 +233,13 @@ func (w *Walker) read(state uint64, list []rawFrame) (frames []rawFrame, cut boo
 			break
 		}
 		word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
-		f := rawFrame{at: at, code: word(l.Frame.Code), previous: word(l.Frame.Previous)}
+		f := rawFrame{at: at, code: word(l.Frame.Code) &^ CodeTag, previous: word(l.Frame.Previous)}
 		if unit := l.Frame.InstructionUnit; unit != 0 {
 			f.offset = max(int(int32(word(l.Frame.Instruction)))*unit, 0)
 		} else if from := f.code + uint64(l.Code.First); word(l.Frame.Instruction) > from {
 			f.offset = int(min(word(l.Frame.Instruction)-from, 1<<30))
 		}
-		if l.Frame.Owner == None || b[l.Frame.Owner] != OwnerC {
+		if l.Frame.Owner == None || b[l.Frame.Owner] < OwnerC {
 			list = append(list, f)
 		}
 		at = f.previous
