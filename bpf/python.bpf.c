@@ -16,7 +16,11 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define NONE 0xffffffffu
 #define OWNER_C 3 /* and above */
 #define CODE_TAG 3ull /* bits that CPython 3.14 and later may set in a frame's pointer to its code */
-#define PTHREAD_TID 720 /* in glibc's struct pthread */
+#ifdef __TARGET_ARCH_arm64
+#define PTHREAD_TID 208 /* in glibc's struct pthread */
+#else
+#define PTHREAD_TID 720
+#endif
 #define STR_LENGTH 16 /* and the hash behind it */
 #define BYTES_SIZE 16
 #define BYTES_DATA 32

@@ -1,6 +1,7 @@
 package pyframes
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -100,10 +101,25 @@ func TestHeaders(t *testing.T) {
 		if err := os.WriteFile(source, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		gcc := exec.Command("gcc", "-w", "-fsyntax-only", "-I"+filepath.Dir(include), "-I"+include,
-			"-I"+filepath.Join(include, "internal"), source)
-		if out, err := gcc.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		// Debian's pyconfig.h includes that of the processor: for arm64 the one that is here has to do.
+		folder := filepath.Dir(source)
+		for _, arch := range []string{"x86_64", "aarch64"} {
+			here := filepath.Join(filepath.Dir(include), "x86_64-linux-gnu", filepath.Base(include))
+			there := filepath.Join(folder, arch+"-linux-gnu", filepath.Base(include))
+			if err := errors.Join(os.Mkdir(filepath.Dir(there), 0o700), os.Symlink(here, there)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, compiler := range []string{"gcc", "aarch64-linux-gnu-gcc"} {
+			if _, err := exec.LookPath(compiler); err != nil {
+				t.Log(err)
+				continue
+			}
+			gcc := exec.Command(compiler, "-w", "-fsyntax-only", "-I"+folder, "-I"+include,
+				"-I"+filepath.Join(include, "internal"), source)
+			if out, err := gcc.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", compiler, err, out)
+			}
 		}
 	})
 }

@@ -5,10 +5,39 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 )
+
+// TestFiles looks into interpreters for another processor, on which this test runs in an emulator.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	root := os.Getenv("CUDATRACE_PYTHON_ARM64")
+	if root == "" || runtime.GOARCH != "arm64" {
+		t.Skip("run `make package-test` in the root of the repository")
+	}
+	files, err := filepath.Glob(filepath.Join(root, "usr/bin/python3.[0-9]*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no Python in %s (%v)", root, err)
+	}
+	for _, path := range files {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		i, _, err := inFile(path, f)
+		if err != nil || i == nil {
+			t.Fatal(i, err)
+		}
+		if filepath.Base(path) != "python"+i.Version || *i.Layout != *layoutOf(i.Layout.Minor) {
+			t.Errorf("%s is taken for %s with %+v", path, i.Version, i.Layout)
+		}
+	}
+}
 
 // TestPublished reads what interpreters publish of themselves: testdata/published.txt has the first words of _PyRuntime
 // of releases, as they were printed by each. The layouts in the table are the same; those of the states are taken.
@@ -44,9 +73,9 @@ func TestPublished(t *testing.T) {
 		} {
 			t.Run(words[0]+" "+name, func(t *testing.T) {
 				t.Parallel()
-				runtime := slices.Clone(words[1:])
-				runtime[c.place] += fmt.Sprint("+", c.change)
-				f := fake{name: fmt.Sprintf("libpython3.%d.so.1.0", minor), runtime: strings.Join(runtime, ", "),
+				words := slices.Clone(words[1:])
+				words[c.place] += fmt.Sprint("+", c.change)
+				f := fake{name: fmt.Sprintf("libpython3.%d.so.1.0", minor), runtime: strings.Join(words, ", "),
 					version: uint32(3<<24 | minor<<16 | micro<<8 | 0xf0)}
 				pid, _ := start(t, exec.Command(host, f.build(t, t.TempDir())))
 				i, err := Find(pid)

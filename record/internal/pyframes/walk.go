@@ -3,6 +3,7 @@ package pyframes
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -172,8 +173,10 @@ func (w *Walker) state(tid uint32) (uint64, error) {
 	return w.states[tid], err
 }
 
-// pthreadTID is the place of a thread's ID in glibc's struct pthread, on x86-64, to which pthread_self points.
-const pthreadTID = 720
+// PthreadTID is the place of a thread's ID in glibc's struct pthread, to which pthread_self points, by processor.
+var PthreadTID = map[string]uint64{"amd64": 720, "arm64": 208}
+
+var pthreadTID = PthreadTID[runtime.GOARCH]
 
 // threadID reads which thread a state is of.
 func (w *Walker) threadID(state uint64) (uint32, error) {
