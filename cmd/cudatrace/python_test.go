@@ -81,7 +81,7 @@ func TestPythonLines(t *testing.T) {
 		with      func(*testing.T, func(*testing.T, pythontest.Interpreter)) // those whose frames differ
 	}{
 		{"forms,successors", nil, true, pythontest.Each},
-		{"forks,evaluators,stacks,wander", nil, true, pythontest.OldestAndNewest},
+		{"forks,evaluators,stacks,wander,hot", nil, true, pythontest.OldestAndNewest},
 		{"threads", []string{"--calls", "cupti"}, false, one}, // threads meet in the tables
 		{"discards", nil, false, one},                         // the table of code objects is full at last
 	} {
@@ -113,7 +113,8 @@ func TestPythonLines(t *testing.T) {
 // pythonCommand runs a program that finds the simulated CUDA stack.
 func pythonCommand(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(simStack, "lib"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(simStack, "lib"), "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHON_JIT=1")
 	return cmd
 }
 
