@@ -4,7 +4,7 @@ GO ?= go
 export CGO_ENABLED = 0
 PKGS = ./...
 
-.PHONY: all help build install uninstall release image package-test sim sim-arm64 tools generate generate-tools demo test test-go test-sim test-bench test-plain test-gpu test-long bench profile lint deadcode clean
+.PHONY: all help build install uninstall release image package-test sim sim-arm64 python-arm64 tools generate generate-tools demo test test-go test-sim test-bench test-plain test-gpu test-long bench profile lint deadcode clean
 
 all: build sim
 
@@ -42,9 +42,15 @@ sim-arm64: generate-tools # what runs in an emulator of the simulated CUDA stack
 	$(MAKE) -s -C testdata/sim BUILD=$(SIM_ARM64) CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar \
 		$(addprefix $(SIM_ARM64)/,bin/vectoradd bin/launchloop lib/libcupti.so.13)
 
-package-test: build tools release sim-arm64 ## install, run and remove what release makes; what is for arm64 runs in an emulator (needs root)
+PYTHON_ARM64 = $(CURDIR)/build/python-arm64
+
+python-arm64: tools # an interpreter that runs in an emulator
+	testdata/python-arm64.sh $(PYTHON_ARM64)
+
+package-test: build tools release sim-arm64 python-arm64 ## install, run and remove what release makes; what is for arm64 runs in an emulator (needs root)
 	CUDATRACE_RELEASE="$(abspath $(RELEASE))" $(GO) test -count=1 -pgo=off ./packaging
-	CUDATRACE_SIM_ARM64="$(SIM_ARM64)" $(GO) test -count=1 -pgo=off -run 'TestLibraryOfArm64' ./record/internal/cupti
+	CUDATRACE_SIM_ARM64="$(SIM_ARM64)" CUDATRACE_PYTHON_ARM64="$(PYTHON_ARM64)" $(GO) test -count=1 -pgo=off -run OfArm64 ./record/internal/cupti
+	CUDATRACE_PYTHON_ARM64="$(PYTHON_ARM64)" GOARCH=arm64 CGO_ENABLED=0 $(GO) test -count=1 -pgo=off -exec qemu-aarch64 -run TestFiles ./record/internal/pyframes
 
 sim: ## build the simulated CUDA stack in build/sim
 	$(MAKE) -s -C testdata/sim

@@ -23,17 +23,18 @@ bool ct_here(void)
 {
 	return true;
 }
-void ct_load_keep(void *p)
+bool ct_load_keep(void *function, const char *name)
 {
-	(void)p;
+	(void)function, (void)name;
+	return true;
 }
 void ct_queue_note(uint32_t severity, const char *text)
 {
 	(void)severity, (void)text;
 }
-bool ct_queue_definition(const void *record, size_t size)
+bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length)
 {
-	(void)record, (void)size;
+	(void)record, (void)size, (void)text, (void)length;
 	return true;
 }
 

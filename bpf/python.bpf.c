@@ -14,8 +14,13 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define MAX_SKIPPED 64 /* frames of the interpreter's own in a stack */
 #define MAX_STATES 256 /* threads of an interpreter that are looked through */
 #define NONE 0xffffffffu
-#define OWNER_C 3
-#define PTHREAD_TID 720 /* in glibc's struct pthread */
+#define OWNER_C 3 /* and above */
+#define CODE_TAG 3ull /* bits that CPython 3.14 and later may set in a frame's pointer to its code */
+#ifdef __TARGET_ARCH_arm64
+#define PTHREAD_TID 208 /* in glibc's struct pthread */
+#else
+#define PTHREAD_TID 720
+#endif
 #define STR_LENGTH 16 /* and the hash behind it */
 #define BYTES_SIZE 16
 #define BYTES_DATA 32
@@ -284,10 +289,10 @@ GLOBAL u64 add_frame(u32 index, u64 at)
 
 	if (!t || !w || read_user(w->bytes, t->frame_size & 255, (void *)at))
 		return FAILED;
-	code = FIELD64(w->bytes, t->code);
+	code = FIELD64(w->bytes, t->code) & ~CODE_TAG;
 	instruction = FIELD64(w->bytes, t->instruction);
 	previous = FIELD64(w->bytes, t->previous);
-	if (t->owner != NONE && w->bytes[t->owner & 255] == OWNER_C)
+	if (t->owner != NONE && w->bytes[t->owner & 255] >= OWNER_C)
 		return previous;
 	identity = identify(index, code);
 	if (identity == FAILED)

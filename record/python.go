@@ -61,8 +61,6 @@ func (s *session) readsPython() bool {
 // withoutPython returns why no process of a recording can have frames; "" if some can.
 func (o *Options) withoutPython() string {
 	switch {
-	case !pyframes.Machine():
-		return "they are known on x86-64 only"
 	case o.GPU == GPUNone:
 		return "they come with CUPTI's records"
 	case len(o.PIDs) > 0:

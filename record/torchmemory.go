@@ -34,7 +34,7 @@ func (s *session) startMemory() {
 	if !s.opts.PyTorchMemory {
 		return
 	}
-	m.report, m.python = s.report, s.opts.Python == PythonAuto && pyframes.Machine()
+	m.report, m.python = s.report, s.opts.Python == PythonAuto
 	o := torchmem.Options{Log: s.log.Writer, Note: func(text string) { s.report.note(0, tracelog.NoteInfo, text) }}
 	if m.python {
 		o.Stack = func(parent uint32, f tracelog.PythonFrame) (uint32, bool) {

@@ -45,7 +45,7 @@ func operatorLaunches(t *testing.T, path string) (all []operatorLaunch) {
 			operators[o.ID] = o
 		case tracelog.KindAPI:
 			var a tracelog.API
-			if a.Read(b, i); a.CBID == cuMemsetD8 {
+			if a.Read(b, i); a.CBID == pythontest.MemsetD8 {
 				calls = append(calls, a)
 			}
 		case tracelog.KindLost:

@@ -19,19 +19,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// A pythonLaunch is a launch with its Python frames, innermost first: "file:line function (from first line)".
-type pythonLaunch struct {
-	tid    uint32
-	frames []string
-}
-
-func pythonFrame(file, function string, first, line uint32) string {
-	return fmt.Sprintf("%s:%d %s (from %d)", file, line, function, first)
-}
-
-// cuMemsetD8 is CUPTI's number of the driver's function by which the test programs launch.
-const cuMemsetD8 = 249
-
 // eachRecord passes on every record of a log.
 func eachRecord(t *testing.T, path string, take func(b *tracelog.Block, i int)) {
 	t.Helper()
@@ -52,114 +39,30 @@ func eachRecord(t *testing.T, path string, take func(b *tracelog.Block, i int)) 
 }
 
 // pythonLaunches reads the launches of a log with the frames above them, in order of time.
-func pythonLaunches(t *testing.T, path string) (all []pythonLaunch, lost uint64) {
+func pythonLaunches(t *testing.T, path string) (all []pythontest.Launch, lost uint64) {
 	t.Helper()
-	frames, stacks := map[uint32]string{}, map[uint32]tracelog.PythonStack{}
-	var calls []tracelog.API
+	var launches pythontest.Launches
 	eachRecord(t, path, func(b *tracelog.Block, i int) {
 		switch b.Kind {
 		case tracelog.KindPythonFrame:
 			var f tracelog.PythonFrame
 			f.Read(b, i)
-			frames[f.ID] = pythonFrame(f.File, f.Function, f.FirstLine, f.Line)
+			launches.Add(&f)
 		case tracelog.KindPythonStack:
 			var s tracelog.PythonStack
 			s.Read(b, i)
-			stacks[s.ID] = s
+			launches.Add(&s)
 		case tracelog.KindAPI:
 			var a tracelog.API
-			if a.Read(b, i); a.CBID == cuMemsetD8 {
-				calls = append(calls, a)
-			}
+			a.Read(b, i)
+			launches.Add(&a)
 		case tracelog.KindLost:
 			var l tracelog.Lost
 			l.Read(b, i)
-			if l.Cause == tracelog.LostPython {
-				lost += l.Count
-			}
+			launches.Add(&l)
 		}
 	})
-	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
-	for _, a := range calls {
-		l := pythonLaunch{tid: a.TID}
-		for s := stacks[a.Python]; s.ID != 0; s = stacks[s.Parent] {
-			l.frames = append(l.frames, frames[s.Frame])
-		}
-		all = append(all, l)
-	}
-	return all, lost
-}
-
-// pythonTruth reads what testdata/python/lines.py says of its launches.
-func pythonTruth(t *testing.T, path string) (all []pythonLaunch) {
-	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said [][2]json.RawMessage
-	if err := json.Unmarshal(text, &said); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range said {
-		var l pythonLaunch
-		var frames [][4]any
-		if err := json.Unmarshal(s[0], &l.tid); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(s[1], &frames); err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range frames {
-			l.frames = append(l.frames, pythonFrame(f[0].(string), f[1].(string), uint32(f[2].(float64)), uint32(f[3].(float64))))
-		}
-		all = append(all, l)
-	}
-	return all
-}
-
-// mostFrames is CT_PYTHON_DEPTH of inject/python.h.
-const mostFrames = 128
-
-// leftOutFrames is what stands for the frames beyond.
-var leftOutFrames = pythonFrame("", "(frames further out are left out)", 0, 0)
-
-// byThread puts launches beside each other that are the same ones: each thread has its own in order.
-func byThread(all []pythonLaunch) map[uint32][][]string {
-	m := map[uint32][][]string{}
-	for _, l := range all {
-		m[l.tid] = append(m[l.tid], l.frames)
-	}
-	return m
-}
-
-// comparePython compares launches with the truth. It returns the number that have frames.
-func comparePython(t *testing.T, got, want []pythonLaunch) (framed int) {
-	t.Helper()
-	is, wrong := byThread(got), 0
-	for tid, list := range byThread(want) {
-		if len(is[tid]) != len(list) {
-			t.Fatalf("thread %d: %d launches, not %d", tid, len(is[tid]), len(list))
-		}
-		for i, frames := range list {
-			if len(frames) > mostFrames {
-				frames = append(frames[:mostFrames:mostFrames], leftOutFrames)
-			}
-			if len(is[tid][i]) == 0 {
-				continue
-			}
-			framed++
-			if !slices.Equal(is[tid][i], frames) {
-				if wrong++; wrong < 4 {
-					t.Errorf("thread %d, launch %d:\n got %s\nwant %s", tid, i, strings.Join(is[tid][i], "\n     "), strings.Join(frames, "\n     "))
-				}
-			}
-		}
-	}
-	if wrong > 3 {
-		t.Errorf("%d wrong", wrong)
-	}
-	return framed
+	return launches.All(), launches.Lost
 }
 
 // TestPythonLines compares the Python frames of each launch with those that the interpreter itself sees.
@@ -178,7 +81,7 @@ func TestPythonLines(t *testing.T) {
 		with      func(*testing.T, func(*testing.T, pythontest.Interpreter)) // those whose frames differ
 	}{
 		{"forms,successors", nil, true, pythontest.Each},
-		{"forks,evaluators,stacks,wander", nil, true, pythontest.OldestAndNewest},
+		{"forks,evaluators,stacks,wander,hot", nil, true, pythontest.OldestAndNewest},
 		{"threads", []string{"--calls", "cupti"}, false, one}, // threads meet in the tables
 		{"discards", nil, false, one},                         // the table of code objects is full at last
 	} {
@@ -193,8 +96,8 @@ func TestPythonLines(t *testing.T) {
 					t.Fatalf("%v\n%s", err, said)
 				}
 				got, lost := pythonLaunches(t, base+".cudatrace")
-				want := pythonTruth(t, truth)
-				framed := comparePython(t, got, want)
+				want := pythontest.Truth(t, truth)
+				framed := pythontest.Compare(t, got, want)
 				if framed+int(lost) != len(want) || c.all && lost != 0 || framed < min(len(want)/3, 2500) ||
 					c.scenarios == "discards" && lost == 0 {
 					t.Errorf("%d of %d launches have frames, %d are said to have none\n%s", framed, len(want), lost, said)
@@ -210,19 +113,20 @@ func TestPythonLines(t *testing.T) {
 // pythonCommand runs a program that finds the simulated CUDA stack.
 func pythonCommand(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(simStack, "lib"), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(simStack, "lib"), "PYTHONDONTWRITEBYTECODE=1",
+		"PYTHON_JIT=1")
 	return cmd
 }
 
 // checkPythonShown converts a recording: calls and GPU work have the line that launched them.
-func checkPythonShown(t *testing.T, base string, launches []pythonLaunch) {
+func checkPythonShown(t *testing.T, base string, launches []pythontest.Launch) {
 	t.Helper()
 	var want, functions []any
 	for _, l := range launches {
-		line, first, _ := strings.Cut(l.frames[0], " (from ")
+		line, first, _ := strings.Cut(l.Frames[0], " (from ")
 		want = append(want, line)
 		_, name, _ := strings.Cut(line, " ")
-		around := min(len(l.frames)-1, mostFrames)
+		around := min(len(l.Frames)-1, pythontest.MostFrames)
 		functions = append(functions, fmt.Sprintf("lines.py(%s: %s, %d around it", first, name, around))
 	}
 	tr := (&recording{base: base}).trace(t)
@@ -256,14 +160,14 @@ func checkPythonShown(t *testing.T, base string, launches []pythonLaunch) {
 }
 
 // checkPythonStats compares the report of Python lines, and its folded stacks, with what a program of 1 us a launch says of its launches.
-func checkPythonStats(t *testing.T, log string, launches []pythonLaunch) {
+func checkPythonStats(t *testing.T, log string, launches []pythontest.Launch) {
 	t.Helper()
 	type use struct{ own, inclusive float64 }
 	want, folds := map[string]use{}, map[string]int{}
 	for _, l := range launches {
-		frames := l.frames
-		if len(frames) > mostFrames {
-			frames = append(frames[:mostFrames:mostFrames], leftOutFrames)
+		frames := l.Frames
+		if len(frames) > pythontest.MostFrames {
+			frames = append(frames[:pythontest.MostFrames:pythontest.MostFrames], pythontest.LeftOut)
 		}
 		seen, stack := map[string]bool{}, []string{}
 		for i, frame := range frames {
@@ -349,7 +253,7 @@ func TestPythonDefault(t *testing.T) {
 	compiled := []string{sim("vectoradd")}
 	broken := []string{"env", "LD_LIBRARY_PATH=" + filepath.Join(simStack, "lib-broken"), sim("vectoradd")}
 	const whole = "cudatrace: Python lines of calls are not recorded: "
-	const version = "is CPython 3.99.0; frames of 3.9 to 3.13 are known"
+	const version = "is CPython 3.99.0; frames of 3.9 to 3.15 are known"
 	for name, c := range map[string]struct {
 		options string
 		program []string
@@ -391,7 +295,7 @@ func TestPythonDefault(t *testing.T) {
 				t.Errorf("it said %q", said)
 			}
 			launches, _ := pythonLaunches(t, log+".cudatrace")
-			if lines := slices.ContainsFunc(launches, func(l pythonLaunch) bool { return len(l.frames) > 0 }); lines != c.lines {
+			if lines := slices.ContainsFunc(launches, func(l pythontest.Launch) bool { return len(l.Frames) > 0 }); lines != c.lines {
 				t.Errorf("launches have Python lines: %t", lines)
 			}
 		})
@@ -466,8 +370,8 @@ func TestPythonDamaged(t *testing.T) {
 			t.Fatalf("%d launches; the program said %s", len(got), want)
 		}
 		for _, l := range got[len(got)-10:] {
-			if len(l.frames) != 1 || !strings.Contains(l.frames[0], "poke.py") {
-				t.Errorf("a launch behind the damage has the frames %q", l.frames)
+			if len(l.Frames) != 1 || !strings.Contains(l.Frames[0], "poke.py") {
+				t.Errorf("a launch behind the damage has the frames %q", l.Frames)
 			}
 		}
 	})

@@ -174,8 +174,8 @@ func TestPythonEmbedded(t *testing.T) {
 		launches, lost := pythonLaunches(t, base+".cudatrace")
 		var lives []string
 		for _, l := range launches {
-			if len(l.frames) > 0 {
-				lives = append(lives, strings.Fields(l.frames[0])[1])
+			if len(l.Frames) > 0 {
+				lives = append(lives, strings.Fields(l.Frames[0])[1])
 			}
 		}
 		var want []string

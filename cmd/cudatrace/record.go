@@ -106,7 +106,7 @@ func recordFlags() []cli.Flag {
 		&cli.StringFlag{
 			Category: whatGroup, Name: "python", Value: string(record.PythonAuto),
 			Usage: "`auto|off`: record the Python lines that led to each call that creates GPU work, allocates, frees or " +
-				"waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.13 (docs/calls.md)",
+				"waits, and to each sample; auto: where the interpreter is CPython 3.9 to 3.15 (docs/calls.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "memory", Value: string(record.MemoryCalls),

@@ -20,9 +20,10 @@ type Interpreter struct {
 }
 
 // Versions are the minor versions that tests want to see.
-var Versions = []int{9, 10, 11, 12, 13}
+var Versions = []int{9, 10, 11, 12, 13, 14, 15}
 
 // All returns an interpreter of each version that the machine has, from pyenv, and the one of the system.
+// testdata/pythons.sh makes a folder for PYENV_ROOT with the newest versions.
 func All(t testing.TB) []Interpreter {
 	root := os.Getenv("PYENV_ROOT")
 	if home, err := os.UserHomeDir(); root == "" && err == nil {

@@ -4,12 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"regexp"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -96,20 +96,8 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 		return nil, err
 	}
 	defer f.Close()
-	image, err := elfsym.Open(f)
-	if err != nil {
-		return nil, nil
-	}
-	names := []string{symRuntime, symGILState, symCodeType, symVersion, sym3_10, sym3_9}
-	for _, u := range unusual {
-		names = append(names, u.symbol)
-	}
-	symbols, err := image.Exports(names...)
-	if err != nil || symbols[symRuntime].From == 0 || symbols[symGILState].From == 0 || symbols[symCodeType].From == 0 {
-		return nil, nil
-	}
-	layout, err := identify(m.Path, image, symbols)
-	if err != nil {
+	i, image, err := inFile(m.Path, f)
+	if err != nil || i == nil {
 		return nil, err
 	}
 	from, _, ok := m.Addresses()
@@ -117,14 +105,33 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 	if !ok || !known {
 		return nil, Unusable(fmt.Sprintf("%s is mapped in an unusual way", m.Path))
 	}
-	return &Interpreter{Path: m.Path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout, Runtime: bias +
-		symbols[symRuntime].From,
-		RuntimeSize: symbols[symRuntime].To - symbols[symRuntime].From, GILState: bias + symbols[symGILState].From,
-		CodeType: bias + symbols[symCodeType].From}, nil
+	i.Runtime, i.GILState, i.CodeType = i.Runtime+bias, i.GILState+bias, i.CodeType+bias
+	return i, nil
 }
 
-// Machine says whether the layouts were proved on this kind of processor.
-func Machine() bool { return host.Machine() == provedMachine }
+// inFile looks for an interpreter in a file. Its addresses are those that the file has.
+func inFile(path string, f io.ReaderAt) (*Interpreter, *elfsym.Image, error) {
+	image, err := elfsym.Open(f)
+	if err != nil {
+		return nil, nil, nil
+	}
+	names := []string{symRuntime, symGILState, symCodeType, symVersion, sym3_10, sym3_9}
+	for _, u := range unusual {
+		names = append(names, u.symbol)
+	}
+	symbols, err := image.Exports(names...)
+	if err != nil || symbols[symRuntime].From == 0 || symbols[symGILState].From == 0 || symbols[symCodeType].From == 0 {
+		return nil, nil, nil
+	}
+	layout, err := identify(path, image, symbols)
+	if err != nil {
+		return nil, nil, err
+	}
+	runtime := symbols[symRuntime]
+	return &Interpreter{Path: path, Version: fmt.Sprintf("3.%d", layout.Minor), Layout: layout,
+		Runtime: runtime.From, RuntimeSize: runtime.To - runtime.From,
+		GILState: symbols[symGILState].From, CodeType: symbols[symCodeType].From}, image, nil
+}
 
 // identify returns the layout of an interpreter.
 func identify(path string, image *elfsym.Image, symbols map[string]elfsym.Span) (*Layout, error) {
@@ -138,13 +145,15 @@ func identify(path string, image *elfsym.Image, symbols map[string]elfsym.Span) 
 		}
 	}
 	layout := layoutOf(minor)
-	switch {
-	case layout == nil:
+	if layout == nil {
 		return nil, Unusable(fmt.Sprintf("%s is CPython %s; frames of %s to %s are known", path, version, oldest, newest))
-	case !Machine():
-		return nil, Unusable("that has been proved on x86-64 only")
-	case !layout.agrees(image, symbols[symRuntime].From):
-		return nil, Unusable(fmt.Sprintf("%s is CPython %s, but publishes another layout of its structures", path, version))
+	}
+	layout, err = layout.published(image, symbols[symRuntime].From)
+	switch {
+	case errors.Is(err, errFreeThreaded):
+		return nil, Unusable(fmt.Sprintf("%s is a free-threaded build of CPython %s", path, version))
+	case err != nil:
+		return nil, Unusable(fmt.Sprintf("%s is CPython %s, but %v", path, version, err))
 	}
 	return layout, nil
 }

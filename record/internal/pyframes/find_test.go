@@ -54,7 +54,7 @@ sys.stdin.read()`
 		if err != nil || i == nil {
 			t.Fatal(i, err)
 		}
-		if i.Layout != layoutOf(p.Minor) || i.Version != fmt.Sprintf("3.%d", p.Minor) {
+		if *i.Layout != *layoutOf(p.Minor) || i.Version != fmt.Sprintf("3.%d", p.Minor) {
 			t.Errorf("it is taken for %s", i.Version)
 		}
 		if got := fmt.Sprintln(i.Runtime, i.GILState, i.CodeType); got != said {
@@ -84,12 +84,14 @@ type fake struct {
 	soname  string
 	version uint32 // 0: none
 	symbols string // C
+	runtime string // the words of _PyRuntime, in C; "": zeros
 }
 
 func (f fake) build(t *testing.T, dir string) string {
 	t.Helper()
 	source, path := filepath.Join(dir, f.name+".c"), filepath.Join(dir, f.name)
-	text := "char _PyRuntime[4096], PyCode_Type[512];\nvoid *PyGILState_GetThisThreadState(void) { return 0; }\n" + f.symbols
+	text := "char PyCode_Type[512]; unsigned long _PyRuntime[512] = {" + f.runtime +
+		"};\nvoid *PyGILState_GetThisThreadState(void) { return 0; }\n" + f.symbols
 	if f.version != 0 {
 		text += fmt.Sprintf("\nconst unsigned long Py_Version = %#x;\n", f.version)
 	}
@@ -147,8 +149,8 @@ func TestUnusable(t *testing.T) {
 		"3.12":             {[]fake{python(0x030c0300|final, "")}, ""},
 		"renamed":          {[]fake{{name: "libpython3-d4a45d1d.12.so.1.0", version: 0x030c0300 | final}}, ""},
 		"3.10":             {[]fake{{name: "libpython3.10.so.1.0", symbols: "void Py_NewRef(void) {} void PyThreadState_GetFrame(void) {}"}}, ""},
-		"3.14":             {[]fake{python(0x030e0000|final, "")}, "is CPython 3.14.0; frames of 3.9 to 3.13 are known"},
-		"4.12":             {[]fake{python(0x040c0000|final, "")}, "is CPython 4.12.0; frames of 3.9 to 3.13 are known"},
+		"3.16":             {[]fake{python(0x03100000|final, "")}, "is CPython 3.16.0; frames of 3.9 to 3.15 are known"},
+		"4.12":             {[]fake{python(0x040c0000|final, "")}, "is CPython 4.12.0; frames of 3.9 to 3.15 are known"},
 		"3.8":              {[]fake{{name: "libpython3.8.so.1.0"}}, "is CPython 3.8 or older"},
 		"before release":   {[]fake{python(0x030c00b1, "")}, "is CPython 3.12.0 before its release"},
 		"debug":            {[]fake{python(0x030c0300|final, "void _Py_NegativeRefcount(void) {}")}, "is a debug build of CPython 3.12.3"},

@@ -8,8 +8,8 @@ package pyframes
 // None is the offset of a field that a version lacks.
 const None = -1
 
-// A Layout says where a version of CPython keeps what leads to a thread's frames. All but Minor, InstructionUnit
-// and Lines are offsets in bytes.
+// A Layout says where a version of CPython keeps what leads to a thread's frames. All but Minor, InstructionUnit,
+// Lines and Published are offsets in bytes.
 type Layout struct {
 	Minor int // of Python 3
 
@@ -20,6 +20,8 @@ type Layout struct {
 	Code    CodeLayout
 	Text    TextLayout
 	Lines   LineTable
+
+	Published PublishedLayout
 }
 
 // A RuntimeLayout is the layout of _PyRuntime.
@@ -53,8 +55,12 @@ type FrameLayout struct {
 // Size is the bytes of a frame up to the end of its last known field.
 func (f *FrameLayout) Size() int { return max(f.Code, f.Previous, f.Instruction, f.Owner) + 8 }
 
-// OwnerC is the owner of a frame that the interpreter makes for itself, FRAME_OWNED_BY_CSTACK. It has no code.
+// OwnerC is the owner of a frame that the interpreter makes for itself, FRAME_OWNED_BY_CSTACK or, from 3.14 on,
+// FRAME_OWNED_BY_INTERPRETER. It has no code. Those above are the same.
 const OwnerC = 3
+
+// CodeTag is the bits that 3.14 and later may set in a frame's pointer to its code (_PyStackRef).
+const CodeTag = 3
 
 // A CodeLayout is the layout of PyCodeObject.
 type CodeLayout struct {
@@ -120,7 +126,21 @@ var Layouts = []Layout{
 		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 152, NativeID: 160, Frame: 72, CFrame: None, Chunk: 232},
 		Frame:   FrameLayout{Code: 0, Previous: 8, Instruction: 56, Owner: 70},
 		Code:    CodeLayout{First: 200, FirstLine: 68, File: 112, Name: 128, LineTable: 136, Version: 92},
-		Text:    TextLayout{ASCII: 40, Compact: 56}},
+		Text:    TextLayout{ASCII: 40, Compact: 56}, Published: PublishedLayout{22, 24, 29, 35}},
+	{Minor: 14, Lines: LocationTable,
+		Runtime: RuntimeLayout{Finalizing: 784, Interpreters: 808},
+		Threads: 7344,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 152, NativeID: 160, Frame: 72, CFrame: None, Chunk: 232},
+		Frame:   FrameLayout{Code: 0, Previous: 8, Instruction: 56, Owner: 74},
+		Code:    CodeLayout{First: 208, FirstLine: 68, File: 112, Name: 128, LineTable: 136, Version: 92},
+		Text:    TextLayout{ASCII: 40, Compact: 56}, Published: PublishedLayout{25, 27, 32, 40}},
+	{Minor: 15, Lines: LocationTable,
+		Runtime: RuntimeLayout{Finalizing: 912, Interpreters: 936},
+		Threads: 7336,
+		Thread:  ThreadLayout{Next: 8, Interpreter: 16, ID: 176, NativeID: 184, Frame: 72, CFrame: None, Chunk: 256},
+		Frame:   FrameLayout{Code: 0, Previous: 8, Instruction: 56, Owner: 74},
+		Code:    CodeLayout{First: 208, FirstLine: 68, File: 112, Name: 128, LineTable: 136, Version: 92},
+		Text:    TextLayout{ASCII: 40, Compact: 56}, Published: PublishedLayout{25, 30, 40, 48}},
 }
 
 // layoutOf returns the row of a version, nil if it is not known.

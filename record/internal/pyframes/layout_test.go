@@ -1,6 +1,7 @@
 package pyframes
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func fields(l *Layout) map[string]int {
 	case 11, 12:
 		f["PyThreadState, cframe"], f["_PyCFrame, current_frame"] = l.Thread.Frame, l.Thread.CFrame
 		f["_PyInterpreterFrame, f_code"], f["_PyInterpreterFrame, prev_instr"] = l.Frame.Code, l.Frame.Instruction
-	case 13:
+	case 13, 14, 15:
 		f["PyThreadState, current_frame"] = l.Thread.Frame
 		f["_PyInterpreterFrame, f_executable"], f["_PyInterpreterFrame, instr_ptr"] = l.Frame.Code, l.Frame.Instruction
 	}
@@ -75,6 +76,9 @@ func TestHeaders(t *testing.T) {
 		} else {
 			b.WriteString("#include <internal/pycore_frame.h>\n")
 		}
+		if l.Minor >= 14 {
+			b.WriteString("#include <internal/pycore_interpframe.h>\n#include <internal/pycore_stackref.h>\n")
+		}
 		check := func(condition string, words string) {
 			fmt.Fprintf(&b, "_Static_assert(%s, \"%s\");\n", condition, words)
 		}
@@ -86,14 +90,36 @@ func TestHeaders(t *testing.T) {
 		check("sizeof(((PyCodeObject *)0)->co_firstlineno) == 4", "line")
 		if l.Minor >= 12 {
 			check("sizeof(((PyCodeObject *)0)->co_version) == 4", "version")
-			check(fmt.Sprintf("FRAME_OWNED_BY_CSTACK == %d", OwnerC), "owner")
+			owner := "FRAME_OWNED_BY_CSTACK"
+			if l.Minor >= 14 {
+				owner = "FRAME_OWNED_BY_INTERPRETER"
+				check(fmt.Sprintf("Py_TAG_REFCNT <= %d && Py_INT_TAG == %d", CodeTag, CodeTag), "tag")
+			}
+			check(fmt.Sprintf("%s == %d", owner, OwnerC), "owner")
 		}
 		source := filepath.Join(t.TempDir(), "layout.c")
 		if err := os.WriteFile(source, []byte(b.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := exec.Command("gcc", "-w", "-fsyntax-only", "-I"+include, "-I"+filepath.Join(include, "internal"), source).CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s", err, out)
+		// Debian's pyconfig.h includes that of the processor: for arm64 the one that is here has to do.
+		folder := filepath.Dir(source)
+		for _, arch := range []string{"x86_64", "aarch64"} {
+			here := filepath.Join(filepath.Dir(include), "x86_64-linux-gnu", filepath.Base(include))
+			there := filepath.Join(folder, arch+"-linux-gnu", filepath.Base(include))
+			if err := errors.Join(os.Mkdir(filepath.Dir(there), 0o700), os.Symlink(here, there)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, compiler := range []string{"gcc", "aarch64-linux-gnu-gcc"} {
+			if _, err := exec.LookPath(compiler); err != nil {
+				t.Log(err)
+				continue
+			}
+			gcc := exec.Command(compiler, "-w", "-fsyntax-only", "-I"+folder, "-I"+include,
+				"-I"+filepath.Join(include, "internal"), source)
+			if out, err := gcc.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", compiler, err, out)
+			}
 		}
 	})
 }

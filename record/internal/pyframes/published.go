@@ -1,75 +1,80 @@
 package pyframes
 
 import (
-	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 )
 
-// provedMachine is the kind of processor on which walks by the layouts were proved.
-const provedMachine = elf.EM_X86_64
-
 // The versions that are known, for messages.
 var oldest, newest = fmt.Sprintf("3.%d", Layouts[0].Minor), fmt.Sprintf("3.%d", Layouts[len(Layouts)-1].Minor)
 
-// Places in _Py_DebugOffsets of 3.13, in 8-byte words: the beginning of _PyRuntime.
+// A PublishedLayout says where a version publishes offsets: in _Py_DebugOffsets, with which _PyRuntime begins from 3.13
+// on. Each field is the place of the first of a group, in 8-byte words; all are 0 in a version that publishes none.
+type PublishedLayout struct {
+	Interpreter int // of a thread: interpreter, frame
+	ID          int // of a thread: ID, native ID, chunk
+	Previous    int // of a frame: previous, code, instruction, locals, owner
+	File        int // of a code object: file, name, qualified name, line table, first line, three more, first instruction
+}
+
+// Places in _Py_DebugOffsets that all versions share.
 const (
 	publishedCookie       = 0 // "xdebugpy"
 	publishedVersion      = 1 // PY_VERSION_HEX
 	publishedFreeThreaded = 2
 	publishedFinalizing   = 4
 	publishedInterpreters = 5
-	publishedInterpreter  = 22
-	publishedFrame        = 23
-	publishedThreadID     = 24
-	publishedNativeID     = 25
-	publishedChunk        = 26
-	publishedPrevious     = 29
-	publishedCode         = 30
-	publishedInstruction  = 31
-	publishedOwner        = 33
-	publishedFile         = 35
-	publishedName         = 37 // the qualified one
-	publishedLineTable    = 38
-	publishedFirstLine    = 39
-	publishedFirst        = 43
-	publishedWords        = 44
+	publishedThreads      = 9
 )
 
-// agrees says whether the layout is the one that the interpreter publishes. Versions before 3.13 publish none.
-func (l *Layout) agrees(image *elfsym.Image, runtime uint64) bool {
-	if l.Minor < 13 {
-		return true
+// Why an interpreter cannot be walked by what it publishes.
+var (
+	errFreeThreaded = errors.New("a free-threaded build")
+	errPublished    = errors.New("publishes another layout of its structures")
+)
+
+// maxState bounds the offsets in _PyRuntime and in an interpreter's state.
+const maxState = 1 << 20
+
+// published returns the layout with the offsets of the runtime's and of an interpreter's state that the interpreter
+// publishes: releases of a version may differ in them. The others have to be those of the table. Versions before 3.13
+// publish none.
+func (l Layout) published(image *elfsym.Image, runtime uint64) (*Layout, error) {
+	p := l.Published
+	if p == (PublishedLayout{}) {
+		return &l, nil
 	}
-	b := image.Bytes(runtime, 8*publishedWords)
-	if len(b) < 8*publishedWords || string(b[:8]) != "xdebugpy" {
-		return false
+	b := image.Bytes(runtime, 8*(p.File+9))
+	if len(b) < 8*(p.File+9) || string(b[8*publishedCookie:][:8]) != "xdebugpy" {
+		return nil, errPublished
 	}
 	word := func(i int) int { return int(binary.LittleEndian.Uint64(b[8*i:])) }
+	if word(publishedFreeThreaded) != 0 {
+		return nil, errFreeThreaded
+	}
+	if word(publishedVersion)>>16 != 3<<8|l.Minor {
+		return nil, errPublished
+	}
 	for place, want := range map[int]int{
-		publishedFreeThreaded: 0,
-		publishedFinalizing:   l.Runtime.Finalizing,
-		publishedInterpreters: l.Runtime.Interpreters,
-		publishedInterpreter:  l.Thread.Interpreter,
-		publishedFrame:        l.Thread.Frame,
-		publishedThreadID:     l.Thread.ID,
-		publishedNativeID:     l.Thread.NativeID,
-		publishedChunk:        l.Thread.Chunk,
-		publishedPrevious:     l.Frame.Previous,
-		publishedCode:         l.Frame.Code,
-		publishedInstruction:  l.Frame.Instruction,
-		publishedOwner:        l.Frame.Owner,
-		publishedFile:         l.Code.File,
-		publishedName:         l.Code.Name,
-		publishedLineTable:    l.Code.LineTable,
-		publishedFirstLine:    l.Code.FirstLine,
-		publishedFirst:        l.Code.First,
+		p.Interpreter: l.Thread.Interpreter, p.Interpreter + 1: l.Thread.Frame,
+		p.ID: l.Thread.ID, p.ID + 1: l.Thread.NativeID, p.ID + 2: l.Thread.Chunk,
+		p.Previous: l.Frame.Previous, p.Previous + 1: l.Frame.Code, p.Previous + 2: l.Frame.Instruction,
+		p.Previous + 4: l.Frame.Owner,
+		p.File:         l.Code.File, p.File + 2: l.Code.Name, p.File + 3: l.Code.LineTable, p.File + 4: l.Code.FirstLine,
+		p.File + 8: l.Code.First,
 	} {
 		if word(place) != want {
-			return false
+			return nil, errPublished
 		}
 	}
-	return word(publishedVersion)>>16 == 3<<8|l.Minor
+	for place, to := range map[int]*int{publishedFinalizing: &l.Runtime.Finalizing,
+		publishedInterpreters: &l.Runtime.Interpreters, publishedThreads: &l.Threads} {
+		if *to = word(place); *to <= 0 || *to > maxState || *to%8 != 0 {
+			return nil, errPublished
+		}
+	}
+	return &l, nil
 }

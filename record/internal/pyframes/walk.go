@@ -3,6 +3,7 @@ package pyframes
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -172,8 +173,10 @@ func (w *Walker) state(tid uint32) (uint64, error) {
 	return w.states[tid], err
 }
 
-// pthreadTID is the place of a thread's ID in glibc's struct pthread, on x86-64, to which pthread_self points.
-const pthreadTID = 720
+// PthreadTID is the place of a thread's ID in glibc's struct pthread, to which pthread_self points, by processor.
+var PthreadTID = map[string]uint64{"amd64": 720, "arm64": 208}
+
+var pthreadTID = PthreadTID[runtime.GOARCH]
 
 // threadID reads which thread a state is of.
 func (w *Walker) threadID(state uint64) (uint32, error) {
@@ -233,13 +236,13 @@ func (w *Walker) read(state uint64, list []rawFrame) (frames []rawFrame, cut boo
 			break
 		}
 		word := func(at int) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
-		f := rawFrame{at: at, code: word(l.Frame.Code), previous: word(l.Frame.Previous)}
+		f := rawFrame{at: at, code: word(l.Frame.Code) &^ CodeTag, previous: word(l.Frame.Previous)}
 		if unit := l.Frame.InstructionUnit; unit != 0 {
 			f.offset = max(int(int32(word(l.Frame.Instruction)))*unit, 0)
 		} else if from := f.code + uint64(l.Code.First); word(l.Frame.Instruction) > from {
 			f.offset = int(min(word(l.Frame.Instruction)-from, 1<<30))
 		}
-		if l.Frame.Owner == None || b[l.Frame.Owner] != OwnerC {
+		if l.Frame.Owner == None || b[l.Frame.Owner] < OwnerC {
 			list = append(list, f)
 		}
 		at = f.previous

@@ -155,7 +155,7 @@ func (r *Recorder) Pause(paused bool) { r.paused.Store(paused) }
 func (r *Recorder) Begin(pid uint32, in *pyframes.Interpreter) {
 	p := &sampledProcess{WatchedProcess: blocked.NewProcess(pid), looked: time.Now(), space: newSpace(pid)}
 	p.code, _ = procfs.CodeSize(int(pid)) // 0 of a process that has just ended
-	if in == nil && r.Python && pyframes.Machine() {
+	if in == nil && r.Python {
 		in, _ = pyframes.Find(int(pid)) // without one there are no Python frames
 	}
 	if in != nil && r.Python {
@@ -480,7 +480,7 @@ func (r *Recorder) finish() {
 
 // lookForPython looks at processes that may have loaded an interpreter since the last look.
 func (r *Recorder) lookForPython() {
-	if !r.Python || !pyframes.Machine() {
+	if !r.Python {
 		return
 	}
 	for _, p := range r.processes {

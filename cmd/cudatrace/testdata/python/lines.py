@@ -197,6 +197,15 @@ def wander():
         go(random.randrange(40))
 
 
+def hot():
+    """A loop that a just-in-time compiler takes: that of 3.14 and later, with PYTHON_JIT=1."""
+    for i in range(6000):
+        if i % 2:
+            launch()
+        else:
+            launch()
+
+
 def discards():
     """Code objects that die, and whose memory is used again, with names that take turns."""
     for i in range(int(os.environ.get("DISCARDS", 3500))):

@@ -18,7 +18,8 @@ minor = sys.version_info[1]
 FRAME, CFRAME, CHUNK, CODE, PREVIOUS, INSTRUCTION, CODES = {
     9: (24, None, None, 32, 24, 104, (40, 104, 112, 120)), 10: (24, None, None, 32, 24, 96, (40, 104, 112, 120)),
     11: (56, 8, 296, 32, 48, 56, (72, 112, 128, 136)), 12: (56, 0, 232, 0, 8, 56, (68, 112, 128, 136, 92)),
-    13: (72, None, 232, 0, 8, 56, (68, 112, 128, 136, 92))}[minor]
+    13: (72, None, 232, 0, 8, 56, (68, 112, 128, 136, 92)), 14: (72, None, 232, 0, 8, 56, (68, 112, 128, 136, 92)),
+    15: (72, None, 256, 0, 8, 56, (68, 112, 128, 136, 92))}[minor]
 
 
 def word(at):
@@ -45,7 +46,7 @@ def damage():
         frame_at = frame + CFRAME
         frame = word(frame_at)
     caller = word(frame + PREVIOUS)
-    code = word(frame + CODE)
+    code = word(frame + CODE) & ~3
     places = [frame_at, frame + PREVIOUS, frame + CODE, frame + INSTRUCTION & ~7, caller + PREVIOUS, caller + CODE, code + 8]
     places += [code + offset & ~7 for offset in CODES]
     if CFRAME is not None:

@@ -4,10 +4,15 @@
  */
 #include "guard.h"
 
-#include <stddef.h>
+#include <string.h>
 #include <ucontext.h>
 
 #ifdef __x86_64__
+#define PROGRAM_COUNTER uc_mcontext.gregs[REG_RIP]
+#else
+#define PROGRAM_COUNTER uc_mcontext.pc
+#endif
+
 struct guard {
 	int32_t read, after; /* as distances from these fields */
 };
@@ -19,19 +24,13 @@ extern const struct guard __stop_ct_guards[] __attribute__((visibility("hidden")
 bool ct_guard_leave(void *context)
 {
 	ucontext_t *u = context;
-	uintptr_t pc = (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+	uintptr_t pc = (uintptr_t)u->PROGRAM_COUNTER;
 	for (const struct guard *g = __start_ct_guards; g < __stop_ct_guards; g++) {
 		if ((uintptr_t)&g->read + (uintptr_t)(intptr_t)g->read != pc)
 			continue;
-		u->uc_mcontext.gregs[REG_RIP] = (greg_t)((uintptr_t)&g->after + (uintptr_t)(intptr_t)g->after);
+		uintptr_t after = (uintptr_t)&g->after + (uintptr_t)(intptr_t)g->after;
+		memcpy(&u->PROGRAM_COUNTER, &after, sizeof after);
 		return true;
 	}
 	return false;
 }
-#else
-bool ct_guard_leave(void *context)
-{
-	(void)context;
-	return false;
-}
-#endif

@@ -39,7 +39,9 @@
 #define FRAME_SIZE 120u   /* bytes of a frame that are read */
 #define CODE_SIZE 208u    /* of a code object */
 #define OWNED_BY_THREAD 0 /* who has a frame's memory; generators 1, frame objects 2 */
-#define OWNED_BY_C 3      /* a frame of the interpreter's own */
+#define OWNED_BY_C 3      /* a frame of the interpreter's own; 4 is one, too */
+#define OWNERS 5
+#define CODE_TAG 3ull     /* bits that 3.14 and later may set in a frame's pointer to its code */
 #define OBJECT_TYPE 8     /* offsets that all versions share */
 #define OBJECT_SIZE 16
 #define TEXT_LENGTH 16
@@ -90,12 +92,13 @@ static _Atomic size_t texts_used;
 
 /* Where frames and code objects have what each walk looks at. */
 struct shape {
-	int32_t code, previous, instruction, unit, owner, first_line, version; /* owner: -1 where the interpreter has no frames of its own */
+	int32_t code, previous, instruction, unit, first_line, version;
 };
 
 static struct ct_python layout;
 static struct shape shape;
-static const struct shape common = {0, 8, 56, 0, 70, 68, 92}; /* 3.12 and 3.13: a walk with numbers that the compiler knows is faster */
+static int32_t own_owner; /* where a frame has its owner; -1 where the interpreter has no frames of its own */
+static const struct shape common = {0, 8, 56, 0, 68, 92}; /* 3.12 and later: numbers that the compiler knows are faster */
 static bool is_common;
 static void *(*gil_state)(void);
 static atomic_bool on;
@@ -150,7 +153,8 @@ bool ct_python_use(const struct ct_python *p)
 		return false;
 	layout = *p;
 	shape = (struct shape){p->frame_code, p->frame_previous, p->frame_instruction, p->instruction_unit,
-			       p->minor < 12 ? -1 : p->frame_owner, p->code_first_line, p->code_version};
+			       p->code_first_line, p->code_version};
+	own_owner = p->minor < 12 ? -1 : p->frame_owner;
 	is_common = memcmp(&shape, &common, sizeof shape) == 0;
 	uintptr_t f = (uintptr_t)p->gil_state;
 	memcpy(&gil_state, &f, sizeof gil_state);
@@ -611,12 +615,12 @@ static enum found look_at(struct walk *w, struct ct_python_frame *f, uint64_t *k
 	enum found found;
 	if (layout.frame_owner >= 0) {
 		uint8_t owner = ct_guarded1(f->at + (uintptr_t)layout.frame_owner, &w->bad);
-		if (owner == OWNED_BY_C && layout.minor >= 12)
-			return NO_CODE;
-		if (owner > OWNED_BY_C)
+		if (owner >= OWNERS)
 			return CUT;
+		if (owner >= OWNED_BY_C && layout.minor >= 12)
+			return NO_CODE;
 	}
-	f->code = word(w, f->at + (uintptr_t)shape.code);
+	f->code = word(w, f->at + (uintptr_t)shape.code) & ~CODE_TAG;
 	f->instruction = instruction_of(f->at, &shape, &w->bad);
 	if ((found = known_code(w, f->code, &number)) != FRAME)
 		return found;
@@ -658,8 +662,8 @@ __attribute__((noinline)) static bool may_be_own(struct walk *w, uintptr_t frame
 /* The frame behind one of the interpreter's own, if it is one. */
 HOT uintptr_t behind_own(struct walk *w, uintptr_t frame, const struct shape *s, uint32_t *bad)
 {
-	if (s->owner < 0 || !(on_stack(w, frame) || may_be_own(w, frame)) ||
-	    ct_guarded1(frame + (uintptr_t)s->owner, bad) != OWNED_BY_C)
+	if (own_owner < 0 || !(on_stack(w, frame) || may_be_own(w, frame)) ||
+	    ct_guarded1(frame + (uintptr_t)own_owner, bad) < OWNED_BY_C)
 		return frame;
 	return (uintptr_t)ct_guarded8(frame + (uintptr_t)s->previous, bad);
 }
@@ -684,7 +688,7 @@ HOT enum found confirm(struct walk *w, uint32_t *at, uintptr_t *frame, const str
 	enum found found = FRAME;
 	uintptr_t next;
 	do {
-		uintptr_t code = (uintptr_t)ct_guarded8((uintptr_t)f->at + (uintptr_t)s->code, &bad);
+		uintptr_t code = (uintptr_t)(ct_guarded8((uintptr_t)f->at + (uintptr_t)s->code, &bad) & ~CODE_TAG);
 		uint64_t in = instruction_of((uintptr_t)f->at, s, &bad);
 		next = (uintptr_t)ct_guarded8((uintptr_t)f->at + (uintptr_t)s->previous, &bad);
 		if (__builtin_expect(code != f->code || in != f->instruction || *ends != 0 || !is_same_code(w->thread, f, s, &bad), 0) &&

@@ -1,6 +1,6 @@
 """Prints code objects of the standard library and of odd programs: first line, table, and the line that CPython itself
 finds for each offset. A line of output is a code object."""
-import ast, ctypes, json, sys, tokenize
+import argparse, ast, ctypes, json, sys, tokenize
 
 line_of = ctypes.PyDLL(None).PyCode_Addr2Line
 line_of.argtypes = [ctypes.py_object, ctypes.c_int]
@@ -31,7 +31,7 @@ odd = ["x = (\n" + "1 +\n" * 300 + "1)\n",
 for text in odd:
     for c in codes(compile(text, "<odd>", "exec")):
         show(c)
-for module in (ast, tokenize, ctypes, json.decoder):
+for module in (argparse, ast, tokenize, ctypes, json.decoder):
     with open(module.__file__, "rb") as f:
         for c in codes(compile(f.read(), module.__file__, "exec")):
             show(c)
