@@ -144,6 +144,7 @@ var dataPath = []struct{ name, imports string }{
 	{"ndjsonsink", "joined"},
 	{"pprofsink", "kernelnames query timeline"},
 	{"diff", "kernelnames stats stats/table timeline"},
+	{"prometheus", "stats stats/table"},
 	{"report", "activity kernelnames stats stats/findings stats/table timeline"},
 	{"output", ""},
 	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline pprofsink read sampled selection timeline"}, // convert itself
