@@ -46,9 +46,9 @@ func statsCommand(con *console.Console) *cli.Command {
 			},
 			&cli.StringFlag{
 				Category: outputGroup, Name: "format", Value: "text",
-				Usage: "`text|json|csv|markdown|folded|prometheus`: form of the output; in csv and json times are ns; folded has " +
-					"the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs; prometheus has few figures " +
-					"of the recording (docs/stats.md)",
+				Usage: "`text|json|csv|markdown|folded|prom`: form of the output; in csv and json times are ns; folded has " +
+					"the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs; prom has few figures for " +
+					"Prometheus (docs/stats.md)",
 			},
 			&cli.StringFlag{
 				Category: outputGroup, Name: "report",
@@ -227,13 +227,13 @@ func (o *statsOptions) eachAlone(c *cli.Context, con *console.Console, logs []co
 // readStatsOptions reads the options.
 func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	o.format = c.String("format")
-	if !slices.Contains([]string{"text", "json", "csv", "markdown", "folded", "prometheus"}, o.format) {
-		return o, usagef(statsName, "stats: --format must be text, json, csv, markdown, folded or prometheus, not %q",
+	if !slices.Contains([]string{"text", "json", "csv", "markdown", "folded", "prom"}, o.format) {
+		return o, usagef(statsName, "stats: --format must be text, json, csv, markdown, folded or prom, not %q",
 			o.format)
 	}
 	for _, flag := range []string{"report", "top", "sort"} {
-		if o.format == "prometheus" && c.IsSet(flag) {
-			return o, usagef(statsName, "stats: --format prometheus has figures of all reports: --%s does not apply", flag)
+		if o.format == "prom" && c.IsSet(flag) {
+			return o, usagef(statsName, "stats: --format prom has figures of all reports: --%s does not apply", flag)
 		}
 	}
 	if o.wide = c.Bool("wide"); o.wide && o.format != "text" {
@@ -411,7 +411,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		t.Top(o.top)
 	}
 	switch o.format {
-	case "prometheus":
+	case "prom":
 		var m prometheus.Metrics
 		m.With().Recording(recordingOf(all), tables)
 		return m.Write(w)

@@ -8,6 +8,7 @@ package prometheus
 import (
 	"bufio"
 	"cmp"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -54,6 +55,8 @@ const (
 	longest   = 120 // characters of a label
 )
 
+const counter = "counter"
+
 // other is the label of what is not among the largest.
 const other = "(other)"
 
@@ -84,21 +87,69 @@ func (l *Labelled) Set(f *Family, value float64, values ...string) {
 	if math.IsNaN(value) {
 		return
 	}
-	pairs := slices.Clone(l.labels)
+	s := &series{f, l.text(), value}
 	for i, name := range strings.Fields(f.Labels) {
-		pairs = append(pairs, name, values[i])
+		s.labels = joinLabels(s.labels, label(name, values[i]))
 	}
-	s := &series{f, "", value}
-	for i := 0; i < len(pairs); i += 2 {
-		value := figures.Cut(strings.ToValidUTF8(pairs[i+1], "\ufffd"), longest)
-		s.labels += "," + pairs[i] + `="` + labelText.Replace(value) + `"`
-	}
-	s.labels = strings.TrimPrefix(s.labels, ",")
 	if i := slices.IndexFunc(l.to.list, func(o *series) bool { return o.of == f && o.labels == s.labels }); i >= 0 {
 		l.to.list[i].value += value
 		return
 	}
 	l.to.list = append(l.to.list, s)
+}
+
+// Read adds the series of a text that [Metrics.Write] has written.
+func (l *Labelled) Read(text string) error {
+	of := new(Family)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if help, is := strings.CutPrefix(line, "# HELP "); is {
+			name, words, _ := strings.Cut(help, " ")
+			of = l.to.family(&Family{Name: name, Help: words})
+			continue
+		}
+		if kind, is := strings.CutPrefix(line, "# TYPE "+of.Name+" "); is {
+			of.Counter = kind == counter
+			continue
+		}
+		end := strings.LastIndexByte(line, ' ')
+		labels, is := strings.CutPrefix(line[:max(end, 0)], of.Name)
+		value, err := strconv.ParseFloat(line[end+1:], 64)
+		if !is || err != nil {
+			return fmt.Errorf("no line of metrics: %s", line)
+		}
+		labels = strings.TrimSuffix(strings.TrimPrefix(labels, "{"), "}")
+		l.to.list = append(l.to.list, &series{of, joinLabels(l.text(), labels), value})
+	}
+	return nil
+}
+
+// family returns the family of that name that has series already, else a new one.
+func (m *Metrics) family(f *Family) *Family {
+	if i := slices.IndexFunc(m.list, func(s *series) bool { return s.of.Name == f.Name }); i >= 0 {
+		return m.list[i].of
+	}
+	return f
+}
+
+// text is the labels that all have.
+func (l *Labelled) text() (text string) {
+	for i := 0; i < len(l.labels); i += 2 {
+		text = joinLabels(text, label(l.labels[i], l.labels[i+1]))
+	}
+	return text
+}
+
+// label is a label as the format has it.
+func label(name, value string) string {
+	return name + `="` + labelText.Replace(figures.Cut(strings.ToValidUTF8(value, "\ufffd"), longest)) + `"`
+}
+
+func joinLabels(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
 }
 
 // labelText escapes the value of a label.
@@ -198,7 +249,7 @@ func (m *Metrics) Write(to io.Writer) error {
 	for _, f := range families {
 		kind := "gauge"
 		if f.Counter {
-			kind = "counter"
+			kind = counter
 		}
 		w.WriteString("# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + kind + "\n")
 		for _, s := range m.list {
