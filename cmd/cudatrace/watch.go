@@ -50,11 +50,17 @@ func watchCommand(con *console.Console) *cli.Command {
 				Usage: "only the process `PID`, until it ends (repeatable; default: every armed process)",
 			},
 			&cli.StringFlag{
+				Category: whatGroup, Name: "calls", Value: string(record.CallsNone),
+				Usage: "`none|auto|uprobe`: as for record; none keeps only the calls that create GPU work, which puts nothing " +
+					"into programs and needs no rights",
+			},
+			&cli.StringFlag{
 				Category: whenGroup, Name: "every", Value: "1m", Usage: "the shortest `TIME` from one window to the next",
 			},
 			&cli.StringFlag{Category: whenGroup, Name: "for", Value: "2s", Usage: "the `TIME` of a window"},
 			&cli.StringFlag{
-				Category: limitGroup, Name: "budget", Value: "1%", Usage: "the largest `SHARE` of a job's time that recording may cost",
+				Category: limitGroup, Name: "budget", Value: "1%",
+				Usage: "the largest `SHARE` of a job's time that recording may cost",
 			},
 			&cli.StringFlag{
 				Category: limitGroup, Name: "disk-limit", Value: "1G",
@@ -91,7 +97,8 @@ func runWatch(c *cli.Context, con *console.Console) error {
 		armed, err := m.Armed()
 		for _, pid := range o.PIDs {
 			if err == nil && !slices.ContainsFunc(armed, func(p record.ArmedProcess) bool { return p.PID == pid }) {
-				err = fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'", pid)
+				err = fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'",
+					pid)
 			}
 		}
 		if err != nil {
@@ -134,7 +141,9 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	}
 	share, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(c.String("budget"), "%")), 64)
 	o.Budget = share / 100
-	m = &watched{con: con, length: o.For, metrics: c.String("prometheus"), signals: interrupts()}
+	m = &watched{
+		con: con, length: o.For, calls: c.String("calls"), metrics: c.String("prometheus"), signals: interrupts(),
+	}
 	switch {
 	case c.Args().Present():
 		return o, nil, wrong("takes no arguments, but %q: it records programs that 'cudatrace run --armed' started",
@@ -147,6 +156,8 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 		return o, nil, wrong("--every must be between 1s and 24h")
 	case o.For < leastFor || o.For > o.Every/2:
 		return o, nil, wrong("--for must be between 10ms and half of --every")
+	case !slices.Contains([]string{"none", "auto", "uprobe"}, m.calls):
+		return o, nil, wrong("--calls must be none, auto or uprobe, not %q", m.calls)
 	case o.Keep < 0 || o.Windows < 0:
 		return o, nil, wrong("--keep and --windows take numbers from 1 on")
 	}
@@ -160,12 +171,13 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	return o, m, nil
 }
 
-// A watched is the machine that is watched. Recordings and conversions are processes of their own: none that is killed, or
-// that runs out of memory, ends the service, and what programs have written is read with the rights of the user who called
-// sudo.
+// A watched is the machine that is watched. Recordings and conversions are processes of their own: none that is killed,
+// or that runs out of memory, ends the service, and what programs have written is read with the rights of the user who
+// called sudo.
 type watched struct {
 	con     *console.Console
 	length  time.Duration
+	calls   string // their source
 	formats []*convert.Format
 	metrics string // path of the file of metrics; "" without one
 	signals chan os.Signal
@@ -195,7 +207,7 @@ const slack = 2 * time.Minute
 
 // Record records processes once. It returns what the recording lacks.
 func (m *watched) Record(pids []int, base string) (lacks string, err error) {
-	args := []string{recordName, "--format", formatJSON, "--no-convert", "-d", m.length.String(),
+	args := []string{recordName, "--format", formatJSON, "--no-convert", "--calls", m.calls, "-d", m.length.String(),
 		"-o", strings.ReplaceAll(base, "%", "%%")}
 	for _, pid := range pids {
 		args = append(args, "-p", strconv.Itoa(pid))
@@ -224,9 +236,9 @@ func (m *watched) Record(pids []int, base string) (lacks string, err error) {
 func (m *watched) Convert(base string) (metrics string, err error) {
 	log, user := base+record.LogSuffix, invoker.Find()
 	for _, f := range m.formats {
-		if _, failed := m.run(user, io.Discard, convertName, log, "--format", f.Name, "-o", base+f.Suffix(output.Gzip)); failed != nil {
-			err = errors.Join(err, failed)
-		}
+		out := base + f.Suffix(output.Gzip)
+		_, failed := m.run(user, io.Discard, convertName, log, "--format", f.Name, "-o", out)
+		err = errors.Join(err, failed)
 	}
 	if m.metrics == "" {
 		return "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
 // A watching is a 'cudatrace watch' that runs.
@@ -167,4 +170,63 @@ func TestWatchFullDisk(t *testing.T) {
 		t.Errorf("exit code %d, said\n%s", code, said)
 	}
 	program[0].quit(t)
+}
+
+// The steps of a Python program tell what its windows cost, between them and in them.
+func TestWatchSteps(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		module, err := filepath.Abs("../../packaging/python")
+		if err != nil {
+			t.Fatal(err)
+		}
+		folder := t.TempDir()
+		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py", module)
+		program.Env = append(program.Env, "TMPDIR="+folder)
+		input, output := pipetest.Start(t, program)
+		defer func() { input.Close(); program.Wait() }()
+		if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+			t.Fatalf("it said %q, %v", line, err)
+		}
+		metrics := filepath.Join(folder, "x.prom")
+		out, err := exec.Command("cudatrace", "watch", "-p", fmt.Sprint(program.Process.Pid), "-o", filepath.Join(folder, "w"),
+			"--every", "1s", "--for", "50ms", "--budget", "100%", "--windows", "3", "--prometheus", metrics).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		text, _ := os.ReadFile(metrics)
+		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`} {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("metrics lack %s:\n%s\n%s", want, text, out)
+			}
+		}
+	})
+}
+
+// An armed program is recorded by its user without any rights, and without probes.
+func TestArmedWithoutRights(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	dir := openFolder(t)
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	script := `mkfifo "$1/in"; "$3" run --armed "$2" <"$1/in" >"$1/out" & exec 9>"$1/in"; echo 'launch 3' >&9
+		until grep -q done "$1/out"; do sleep 0.02; done; pid=$!
+		"$3" record -p $pid --calls none --no-convert -o "$1/run" 2>"$1/said" & recorder=$!
+		until grep -q 'GPU work of' "$1/said"; do sleep 0.02; done
+		echo 'launch 30' >&9; until test $(grep -c done "$1/out") = 2; do sleep 0.02; done
+		kill -INT $recorder; wait $recorder; code=$?; exec 9>&-; wait $pid; cat "$1/said"; exit $code`
+	cmd := exec.Command("timeout", "60", "sh", "-c", script, "sh", dir, sim("told"), copyOfSelf(t, openFolder(t)))
+	cmd.SysProcAttr, cmd.Env = &nobody, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var r recording
+	r.read(t, filepath.Join(dir, "run.cudatrace"))
+	if r.Kernels != 30 || r.Matched != 30 || r.Pairs != 0 || r.LostTotal() != 0 {
+		t.Errorf("%d kernels, %d with their calls, %d probed calls, %d lost", r.Kernels, r.Matched, r.Pairs, r.LostTotal())
+	}
 }

@@ -107,8 +107,8 @@ func MapsFile(pid int, path string, inode uint64) bool {
 	return false
 }
 
-// FindMapping returns the first address at which a process has mapped a file of that path; ok is false if it has none, or
-// may not be read.
+// FindMapping returns the first address at which a process has mapped a file of that path; ok is false if it has none,
+// or may not be read.
 func FindMapping(pid int, path string) (at uint64, ok bool) {
 	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
 	for m, err := range mappings(pid, named) {

@@ -86,8 +86,8 @@ func used(path string) (bytes int64) {
 	return bytes
 }
 
-// tidy removes the oldest windows of a folder until they take no more than some bytes, and are no more than some; 0 is no
-// bound. Files that are no window's stay. It returns how many were removed.
+// tidy removes the oldest windows of a folder until they take no more than some bytes, and are no more than some; 0 is
+// no bound. Files that are no window's stay. It returns how many were removed.
 func tidy(folder string, bytes int64, most int) (removed int, err error) {
 	err = invoker.Find().Do(func() error {
 		removed, err = tidyAs(folder, bytes, most)

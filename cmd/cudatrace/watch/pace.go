@@ -8,13 +8,13 @@ import (
 
 // A pace says how often a job is recorded, so that recordings cost no more than a share of the time.
 //
-// The intervals are Every times powers of two: wherever a job's processes run, its windows are at the same moments, or at
-// some of them.
+// The intervals are Every times powers of two: wherever a job's processes run, its windows are at the same moments, or
+// at some of them.
 type pace struct {
 	budget        float64       // largest share of the time
 	every, length time.Duration // shortest interval, and the time of a window
 	level         int           // the interval is every << level
-	took          time.Duration // the longest time from the beginning of a window to its end, starting and stopping included
+	took          time.Duration // the longest time that a window took, with starting and stopping
 	lost          []float64     // s that the latest windows whose cost is known took from the job
 }
 
@@ -61,7 +61,8 @@ func (p *pace) adapt() {
 	p.level = max(level, p.level-1)
 }
 
-// next is the first moment of the grid of the interval that is not before a time. offset is the job's place in the grid.
+// next is the first moment of the grid of the interval that is not before a time. offset is the job's place in the
+// grid.
 func (p *pace) next(from time.Time, offset time.Duration) time.Time {
 	since, interval := from.UnixNano()-int64(offset), int64(p.interval())
 	n := since / interval

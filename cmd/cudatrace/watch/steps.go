@@ -4,9 +4,9 @@ import "github.com/cudatrace/cudatrace/record"
 
 // A counter follows the steps of a process: how long they take outside of windows, and what a window took from them.
 //
-// All times are those of beginnings of steps, so that no part of a step is counted. A window costs the time from the last
-// step before it to the first one behind it, less the time that so many steps take outside. So the start and the stop of
-// the recording count, too.
+// All times are those of beginnings of steps, so that no part of a step is counted. A window costs the time from the
+// last step before it to the first one behind it, less the time that so many steps take outside. So the start and the
+// stop of the recording count, too.
 type counter struct {
 	last    record.Steps // 0 before any
 	outside []float64    // ns a step, between two looks of which none was in a window

@@ -1,7 +1,8 @@
 // Package watch records the armed programs of a machine at intervals, within a budget.
 //
-// Input: the armed processes, and the steps that they count. Output: windows, each a complete recording, in a folder of
-// bounded size; metrics of the latest window of each job. Whatever goes wrong with a window is a line: the next one comes.
+// Input: the armed processes, and the steps that they count. Output: windows, each a complete recording, in a folder
+// of bounded size; metrics of the latest window of each job. Whatever goes wrong with a window is a line: the next one
+// comes.
 //
 //	watch.go   the service from start to end
 //	pace.go    how often a job is recorded
@@ -169,7 +170,8 @@ func (s *service) begin(key string, of []record.ArmedProcess) *job {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // a hash takes everything
 	j := &job{
-		pace: pace{budget: s.Budget, every: s.Every, length: s.For}, key: key, name: cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
+		pace: pace{budget: s.Budget, every: s.Every, length: s.For},
+		key:  key, name: cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
 		offset: time.Duration(hash.Sum64() % uint64(s.Every)), counters: make(map[int]*counter), after: s.Now(),
 	}
 	j.adapt()
@@ -273,7 +275,8 @@ func (s *service) window(j *job, at time.Time) {
 	s.tidy()
 	s.export()
 	if err == nil && !s.Quiet {
-		s.Say(fmt.Sprintf("%s: %s; the next one at %s", name, j.words(), j.next(j.after, j.offset).UTC().Format(time.TimeOnly)))
+		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
+		s.Say(fmt.Sprintf("%s: %s; the next one at %s", name, j.words(), next))
 	}
 }
 
@@ -298,7 +301,8 @@ func (s *service) tidy() {
 // export hands out the metrics of all jobs.
 func (s *service) export() {
 	m := new(prometheus.Metrics)
-	for _, j := range slices.SortedFunc(maps.Values(s.jobs), func(a, b *job) int { return strings.Compare(a.name, b.name) }) {
+	byName := func(a, b *job) int { return strings.Compare(a.name, b.name) }
+	for _, j := range slices.SortedFunc(maps.Values(s.jobs), byName) {
 		l := m.With("job", j.name)
 		l.Set(windowsTotal, float64(j.done))
 		l.Set(failedTotal, float64(j.failed))
