@@ -129,7 +129,8 @@ var Formats = []*Format{
 		About:    "a profile of GPU time by stack, for go tool pprof, Pyroscope and Parca",
 		Suffixes: []Suffix{{Text: ".pb.gz"}, {Text: ".pprof"}},
 		Written:  "profile was written", Unit: "sample", Units: "samples",
-		each: 64, most: 1,
+		Memory: 64 << 20, // stacks, until all are known
+		each:   64, most: 1,
 		new: newPprof,
 	},
 }

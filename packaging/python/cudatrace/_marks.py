@@ -82,7 +82,7 @@ def step(n: Optional[int] = None) -> None:
 
     Without n steps are counted, from 0 or on from the last n. A step is an NVTX range "step 7". The one that is open at
     the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded,
-    and before CUDA has started.
+    and before CUDA has started; one that 'cudatrace run --armed' started counts its steps for 'cudatrace watch'.
     """
     global _next_step, _open_step
     if n is not None:
