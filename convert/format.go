@@ -13,6 +13,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/ndjsonsink"
 	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/internal/pfsink"
+	"github.com/cudatrace/cudatrace/convert/internal/pprofsink"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
@@ -122,6 +123,15 @@ var Formats = []*Format{
 		Run:  func(name string) bool { return name != "" && name == joined.Plain(name) },
 		each: 8192, most: 1,
 		new: newNDJSON,
+	},
+	{
+		Name:     "pprof",
+		About:    "a profile of GPU time by stack, for go tool pprof, Pyroscope and Parca",
+		Suffixes: []Suffix{{Text: ".pb.gz"}, {Text: ".pprof"}},
+		Written:  "profile was written", Unit: "sample", Units: "samples",
+		Memory: 64 << 20, // stacks, until all are known
+		each:   64, most: 1,
+		new: newPprof,
 	},
 }
 
@@ -292,7 +302,7 @@ func chromeName(p *timeline.Process) string {
 	if p.Rank.Known {
 		rank = fmt.Sprintf("rank%d_", p.Rank.Number)
 	}
-	return fmt.Sprintf("%s%s_%d", rank, cmp.Or(host, "process"), p.PID&(1<<pidBits-1))
+	return fmt.Sprintf("%s%s_%d", rank, cmp.Or(host, "process"), hostPID(p.PID))
 }
 
 func newParquet(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
@@ -307,6 +317,17 @@ func newNDJSON(c *conversion, o *TraceOptions, create output.Creator) (counting,
 	return c.tables(o, ndjsonsink.New(w)), nil
 }
 
+func newPprof(_ *conversion, _ *TraceOptions, create output.Creator) (counting, error) {
+	w, err := create("")
+	if err != nil {
+		return nil, err
+	}
+	return pprofsink.New(w, pprofsink.Options{HostPID: hostPID}), nil
+}
+
+// hostPID makes a number that a process or a thread has in a timeline that of its host.
+func hostPID(number uint32) uint32 { return number & (1<<pidBits - 1) }
+
 // tables returns a sink that makes the rows of the tables.
 func (c *conversion) tables(o *TraceOptions, w joined.Writer) counting {
 	return joined.New(joined.Options{
@@ -314,7 +335,7 @@ func (c *conversion) tables(o *TraceOptions, w joined.Writer) counting {
 		Part:    c.Filter.limits(),
 		Gaps:    c.Filter.Gappy(),
 		Named:   !c.Filter.Steps.None(),
-		HostPID: func(number uint32) uint32 { return number & (1<<pidBits - 1) },
+		HostPID: hostPID,
 		Outcome: c.outcome,
 	}, w)
 }

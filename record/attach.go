@@ -92,8 +92,8 @@ func (s *session) attachAll(found []cupti.ArmedProcess) error {
 	armed := len(found) > 0
 	s.calls.open(s, armed)
 	s.tell(opened{})
-	if !s.calls.probed {
-		return errors.New("a running process can be recorded with probes only")
+	if allArmed := len(found) == len(s.opts.PIDs); !s.calls.probed && !(allArmed && s.calls.source == CallsNone) {
+		return errors.New("a running process can be recorded with probes only, or with --calls none if it is armed")
 	}
 	s.sayMissing(found)
 	if armed {
@@ -112,13 +112,12 @@ func (s *session) attachAll(found []cupti.ArmedProcess) error {
 			p.step(stepAttach)
 			return p
 		})
-		a, err := s.calls.prober.Attach(pid)
+		a, looked, err := s.calls.attachTo(pid)
 		if err != nil {
 			return fmt.Errorf("cannot attach to process %d: %w", pid, err)
 		}
-		looked := s.calls.callers.Begin(uint32(pid))
 		s.beginThreads(uint32(pid), nil)
-		if len(a.Libraries) == 0 {
+		if s.calls.probed && len(a.Libraries) == 0 {
 			s.report.remark(uint32(pid), fmt.Sprintf("process %d has not loaded CUDA yet; it is probed when it does", pid))
 		}
 		s.describe(uint32(pid), mappedBy(uint32(pid)), host.Monotonic())

@@ -360,6 +360,19 @@ func (c *calls) begin(pid uint32) (looked uint64) {
 	return looked
 }
 
+// attachTo probes a running process, as far as anything is probed.
+func (c *calls) attachTo(pid int) (a probe.Attachment, looked uint64, err error) {
+	if c.prober != nil {
+		if a, err = c.prober.Attach(pid); err != nil {
+			return a, 0, err
+		}
+	}
+	if c.callers != nil {
+		looked = c.callers.Begin(uint32(pid))
+	}
+	return a, looked, nil
+}
+
 // attach probes what a process has mapped since begin, unless it was late.
 func (c *calls) attach(pid uint32, late bool) {
 	if c.prober != nil && !late {
@@ -400,6 +413,9 @@ func (c *calls) spares(name string) bool {
 func (c *calls) rescan(pid uint32, looked uint64) (now, exec uint64) {
 	if c.callers != nil {
 		looked = c.callers.LookAgain(pid, looked)
+	}
+	if c.prober == nil {
+		return looked, 0
 	}
 	var e probe.Exec
 	var err error

@@ -114,7 +114,7 @@ func TestWrongValues(t *testing.T) {
 		{"man record convert", "man: takes one command"},
 		{"man -o x record", "man: -o writes all pages, not that of record alone"},
 		{"stats", "stats: no log given"},
-		{"stats x --format xml", `stats: --format must be text, json, csv, markdown or folded, not "xml"`},
+		{"stats x --format xml", `stats: --format must be text, json, csv, markdown, folded or prom, not "xml"`},
 		{"stats x --report kernel", `stats: no report "kernel" \(did you mean kernels\?\); see`},
 		{"stats x --report flops",
 			`stats: no report "flops"; the reports are findings, step_kinds, critical_path, profile, kernels, ` +

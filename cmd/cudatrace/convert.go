@@ -189,18 +189,18 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
 	if err == nil && done.Path != "" {
-		made(con, logs, done, all[0].Slices)
+		made(con, logs, done, all[0].Slices, o.Format)
 	}
 	return all, err
 }
 
 // made says how large a trace is.
-func made(con *console.Console, logs []convert.Log, done outfile.Done, slices uint64) {
+func made(con *console.Console, logs []convert.Log, done outfile.Done, n uint64, f *convert.Format) {
 	if done.Files > 1 {
 		return
 	}
-	con.Sayf("%s: %s", done.Path, traceSize(done.Path, slices))
-	if words := tooLarge(slices, logArgs(logs)...); words != "" {
+	con.Sayf("%s: %s, %s", done.Path, fileSize(done.Path), figures.Count(n, f.Unit, f.Units))
+	if words := tooLarge(n, logArgs(logs)...); words != "" && f.Sized {
 		con.Say(words)
 	}
 }

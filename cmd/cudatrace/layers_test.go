@@ -36,6 +36,7 @@ var layers = []struct {
 	{"convert/internal/pfsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join"}},
 	{"convert/internal/chromesink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/internal/joined", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
+	{"convert/internal/pprofsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/stats", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/internal/sketch", []string{module}},
 	{"convert/internal/query", []string{module}},
@@ -142,10 +143,12 @@ var dataPath = []struct{ name, imports string }{
 	{"joined", "occupancy stats timeline"},
 	{"parquetsink", "joined parquet"},
 	{"ndjsonsink", "joined"},
+	{"pprofsink", "kernelnames query timeline"},
 	{"diff", "kernelnames stats stats/table timeline"},
+	{"prometheus", "stats stats/table"},
 	{"report", "activity kernelnames stats stats/findings stats/table timeline"},
 	{"output", ""},
-	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline read sampled selection timeline"}, // convert itself
+	{"", "chromesink collective join joined ndjsonsink output parquetsink pfsink pipeline pprofsink read sampled selection timeline"}, // convert itself
 }
 
 // The packages of convert are those of dataPath, and import what it says.

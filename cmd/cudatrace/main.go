@@ -112,7 +112,7 @@ func newApp(con *console.Console) *cli.App {
 		Writer:      con.Text(),
 		ErrWriter:   io.Discard, // run says what is wrong
 		Commands: []*cli.Command{
-			recordCommand(con), armedCommand(con), topCommand(con), stuckCommand(con), openCommand(con), convertCommand(con),
+			recordCommand(con), armedCommand(con), watchCommand(con), topCommand(con), stuckCommand(con), openCommand(con), convertCommand(con),
 			statsCommand(con), reportCommand(con), diffCommand(con),
 			infoCommand(con),
 			dumpCommand(con), repairCommand(con), probesCommand(con), doctorCommand(con),

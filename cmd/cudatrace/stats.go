@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -45,8 +46,9 @@ func statsCommand(con *console.Console) *cli.Command {
 			},
 			&cli.StringFlag{
 				Category: outputGroup, Name: "format", Value: "text",
-				Usage: "`text|json|csv|markdown|folded`: form of the output; in csv and json times are ns; folded has the stacks " +
-					"of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs",
+				Usage: "`text|json|csv|markdown|folded|prom`: form of the output; in csv and json times are ns; folded has " +
+					"the stacks of the report " + strings.Join(stats.Folds(), " or ") + ", for flame graphs; prom has few figures for " +
+					"Prometheus (docs/stats.md)",
 			},
 			&cli.StringFlag{
 				Category: outputGroup, Name: "report",
@@ -225,8 +227,14 @@ func (o *statsOptions) eachAlone(c *cli.Context, con *console.Console, logs []co
 // readStatsOptions reads the options.
 func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	o.format = c.String("format")
-	if !slices.Contains([]string{"text", "json", "csv", "markdown", "folded"}, o.format) {
-		return o, usagef(statsName, "stats: --format must be text, json, csv, markdown or folded, not %q", o.format)
+	if !slices.Contains([]string{"text", "json", "csv", "markdown", "folded", "prom"}, o.format) {
+		return o, usagef(statsName, "stats: --format must be text, json, csv, markdown, folded or prom, not %q",
+			o.format)
+	}
+	for _, flag := range []string{"report", "top", "sort"} {
+		if o.format == "prom" && c.IsSet(flag) {
+			return o, usagef(statsName, "stats: --format prom has figures of all reports: --%s does not apply", flag)
+		}
 	}
 	if o.wide = c.Bool("wide"); o.wide && o.format != "text" {
 		return o, usagef(statsName, "stats: --wide needs --format text")
@@ -403,6 +411,10 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 		t.Top(o.top)
 	}
 	switch o.format {
+	case "prom":
+		var m prometheus.Metrics
+		m.With().Recording(recordingOf(all), tables)
+		return m.Write(w)
 	case "json":
 		return table.WriteJSON(w, statsHead(logs, all, tables), tables)
 	case "csv":
@@ -434,6 +446,20 @@ func printFolded(con *console.Console, folded *table.Folded, t *table.Table) err
 		con.Say(t.Name + ": " + n)
 	}
 	return folded.Write(con.Text())
+}
+
+// recordingOf is what the metrics have of logs that were recorded together.
+func recordingOf(all []convert.Summary) prometheus.Recording {
+	r := prometheus.Recording{Complete: true}
+	for i := range all {
+		s := &all[i]
+		if at, err := time.Parse(time.RFC3339Nano, s.Start); err == nil && (r.Start.IsZero() || at.Before(r.Start)) {
+			r.Start = at
+		}
+		r.Length = max(r.Length, time.Duration(s.DurationNS))
+		r.Lost, r.Complete = r.Lost+s.LostTotal(), r.Complete && s.Complete
+	}
+	return r
 }
 
 // statsVersion is the version of the JSON.

@@ -107,6 +107,19 @@ func MapsFile(pid int, path string, inode uint64) bool {
 	return false
 }
 
+// FindMapping returns the first address at which a process has mapped a file of that path; ok is false if it has none,
+// or may not be read.
+func FindMapping(pid int, path string) (at uint64, ok bool) {
+	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
+	for m, err := range mappings(pid, named) {
+		if err == nil && m.Path == path {
+			at, _, ok = m.Addresses()
+			return at, ok
+		}
+	}
+	return 0, false
+}
+
 // CodeAt finds the executable mapping of a file around an address; ok is false if there is none.
 func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
 	for m, err := range mappings(pid, isCode) {

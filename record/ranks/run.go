@@ -20,6 +20,18 @@ func Run(variables map[string]string) string {
 	return Job(variables)
 }
 
+// Program is what tells the processes of one distributed program from those of others: its run; that of Open MPI and
+// Slurm (PMIx); or where torch.distributed meets. "" if the environment has none of these.
+func Program(variables map[string]string) string {
+	if run := cmp.Or(Run(variables), variables["PMIX_NAMESPACE"]); run != "" || !Of(variables).Known {
+		return run
+	}
+	if address := variables["MASTER_ADDR"]; address != "" {
+		return address + "-" + variables["MASTER_PORT"]
+	}
+	return ""
+}
+
 var (
 	launcherNames = regexp.MustCompile(`^(torchrun|torchx|accelerate|deepspeed|mpirun|mpiexec(\.[a-z]+)?|orterun|prterun|prun|srun|jsrun|aprun|flux|horovodrun|ray)$`)
 	// and their scripts

@@ -24,6 +24,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	for environment, want := range map[string]string{
+		"": "",
+		"SLURM_JOB_ID=7 PMIX_NAMESPACE=slurm.pmix.7.0":                             "7",
+		"PMIX_NAMESPACE=1835663361 PMIX_RANK=0 OMPI_COMM_WORLD_SIZE=2":             "1835663361",
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1 MASTER_PORT=29500":                  "node1-29500",
+		"RANK=0 WORLD_SIZE=1 MASTER_ADDR=node1 MASTER_PORT=29500":                  "",
+		"MASTER_ADDR=node1 MASTER_PORT=29500":                                      "",
+		"RANK=1 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none MASTER_ADDR=n MASTER_PORT=1": "n-1",
+		"RANK=1 WORLD_SIZE=2": "",
+	} {
+		if got := Program(Variables(strings.Fields(environment))); got != want {
+			t.Errorf("%q: %q, want %q", environment, got, want)
+		}
+	}
+}
+
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	for environment, want := range map[string]Rank{

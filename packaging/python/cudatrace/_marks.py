@@ -2,13 +2,14 @@
 import ctypes
 import functools
 import os
+import time
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # The library that CUDA loads when a recorder has started this program. 'run --armed' sets the other variable only:
-# its recordings have no ranges.
+# its recordings have no ranges, but 'cudatrace watch' reads how many steps have begun, and when the latest one did.
 _path = os.environ.get("NVTX_INJECTION64_PATH", "")
 _wanted = os.path.basename(_path) == "libcudatrace.so"
 _start: Optional[Callable[[bytes], int]] = None
@@ -16,6 +17,44 @@ _end: Callable[[int], None]
 
 _next_step = 0
 _open_step = 0
+
+_armed = not _path and os.path.basename(os.environ.get("CUDA_INJECTION64_PATH", "")) == "libcudatrace.so"
+_counted: Any = None
+
+
+def _count() -> None:
+    """Counts a step where another process can read it, whether one does or not: in memory with a name that
+    /proc/PID/maps shows."""
+    global _armed, _counted
+    if _counted is None:
+        _armed = False  # it stays so if the memory is not to be had
+        try:
+            libc = ctypes.CDLL(None)
+            libc.mmap.restype = ctypes.c_void_p
+            libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+            file = os.memfd_create("cudatrace-steps")
+            try:
+                os.ftruncate(file, 4096)
+                at = libc.mmap(None, 4096, 3, 1, file, 0)  # to read and write, shared
+            finally:
+                os.close(file)
+        except (OSError, AttributeError):
+            return
+        if at is None or at == ctypes.c_void_p(-1).value:
+            return
+        _armed, _counted = True, (ctypes.c_uint64 * 2).from_address(at)
+    _counted[0] = time.monotonic_ns()
+    _counted[1] += 1
+
+
+def _forget() -> None:
+    """The memory is that of the parent process."""
+    global _armed, _counted
+    _armed, _counted = _armed or _counted is not None, None
+
+
+if _armed:
+    os.register_at_fork(after_in_child=_forget)
 
 
 def _found() -> bool:
@@ -43,11 +82,13 @@ def step(n: Optional[int] = None) -> None:
 
     Without n steps are counted, from 0 or on from the last n. A step is an NVTX range "step 7". The one that is open at
     the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded,
-    and before CUDA has started.
+    and before CUDA has started; one that 'cudatrace run --armed' started counts its steps for 'cudatrace watch'.
     """
     global _next_step, _open_step
     if n is not None:
         n = int(n)  # what is no number fails in a program that is not recorded, too
+    if _armed:
+        _count()
     if not _wanted:
         return
     number = _next_step if n is None else n

@@ -79,6 +79,11 @@ func injectionSetting(pid int) string {
 	if err != nil {
 		return ""
 	}
+	return LibrarySetting(environ)
+}
+
+// LibrarySetting is the library that an environment has the driver load, "" without one of ours.
+func LibrarySetting(environ []string) string {
 	for _, e := range environ {
 		if path, ok := strings.CutPrefix(e, InjectionVar+"="); ok && isInjectedLibrary(path) {
 			return path
@@ -95,6 +100,9 @@ func waitsArmed(pid int) bool {
 	}
 	return false
 }
+
+// Family is the same for all processes that one 'cudatrace run --armed' started.
+func (p *ArmedProcess) Family() string { return filepath.Dir(p.library) }
 
 // folder opens the folder of the library as the process sees it.
 func (p *ArmedProcess) folder() (fd int, err error) {

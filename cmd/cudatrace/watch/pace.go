@@ -1,0 +1,79 @@
+package watch
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A pace says how often a job is recorded, so that recordings cost no more than a share of the time.
+//
+// The intervals are Every times powers of two: wherever a job's processes run, its windows are at the same moments, or
+// at some of them.
+type pace struct {
+	budget        float64       // largest share of the time
+	every, length time.Duration // shortest interval, and the time of a window
+	level         int           // the interval is every << level
+	took          time.Duration // the longest time that a window took, with starting and stopping
+	lost          []float64     // s that the latest windows whose cost is known took from the job
+}
+
+const (
+	keptCosts = 9  // whose median counts: a checkpoint in one window is no cost
+	mostLevel = 16 // every minute becomes every 45 days
+)
+
+// interval is the time from one window to the next.
+func (p *pace) interval() time.Duration { return p.every << p.level }
+
+// known reports whether the cost of windows is known.
+func (p *pace) known() bool { return len(p.lost) > 0 }
+
+// window is what a window takes from the job, in s. While that is not known it is the whole window: it can be no more.
+func (p *pace) window() float64 {
+	if !p.known() {
+		return max(p.length, p.took).Seconds()
+	}
+	return max(median(p.lost), 0)
+}
+
+// cost is the share of the time that recording costs; NaN if it is not known.
+func (p *pace) cost() float64 {
+	if !p.known() {
+		return math.NaN()
+	}
+	return p.window() / p.interval().Seconds()
+}
+
+// measured takes what a window has cost, in s.
+func (p *pace) measured(lost float64) {
+	if p.lost = append(p.lost, lost); len(p.lost) > keptCosts {
+		p.lost = p.lost[1:]
+	}
+}
+
+// adapt sets the interval: at once to a longer one that the budget asks for, by one level to a shorter one.
+func (p *pace) adapt() {
+	level := 0
+	for level < mostLevel && p.window() > p.budget*(p.every<<level).Seconds() {
+		level++
+	}
+	p.level = max(level, p.level-1)
+}
+
+// next is the first moment of the grid of the interval that is not before a time. offset is the job's place in the
+// grid.
+func (p *pace) next(from time.Time, offset time.Duration) time.Time {
+	since, interval := from.UnixNano()-int64(offset), int64(p.interval())
+	n := since / interval
+	if since%interval > 0 {
+		n++
+	}
+	return time.Unix(0, n*interval+int64(offset))
+}
+
+func median(list []float64) float64 {
+	sorted := slices.Sorted(slices.Values(list))
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}

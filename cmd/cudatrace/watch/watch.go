@@ -1,0 +1,347 @@
+// Package watch records the armed programs of a machine at intervals, within a budget.
+//
+// Input: the armed processes, and the steps that they count. Output: windows, each a complete recording, in a folder
+// of bounded size; metrics of the latest window of each job. Whatever goes wrong with a window is a line: the next one
+// comes.
+//
+//	watch.go   the service from start to end
+//	pace.go    how often a job is recorded
+//	steps.go   what a window costs
+//	keep.go    which windows are kept
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/prometheus"
+	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/figures"
+)
+
+// Options say what is recorded, and how often.
+type Options struct {
+	PIDs       []int // the processes; empty for all that are armed
+	Folder     string
+	Host       string // for names of files
+	Every, For time.Duration
+	Budget     float64 // largest share of the time that recording may cost
+	DiskLimit  int64   // bytes of all windows
+	Keep       int     // windows; 0 for as many as DiskLimit allows
+	Windows    int     // after which the service ends; 0 for none
+	Quiet      bool    // say what went wrong only
+}
+
+// A Machine is where the service runs.
+type Machine interface {
+	Now() time.Time
+	Monotonic() uint64
+	Await(until time.Time) (over bool) // over: a person ends the service
+	Armed() ([]record.ArmedProcess, error)
+	Steps(pid int) (record.Steps, bool)
+	Record(pids []int, base string) (lacks string, err error) // one window, and what it lacks
+	Convert(base string) (metrics string, err error)          // what is made of a window, and its metrics
+	Export(m *prometheus.Metrics) error                       // all metrics
+	Say(line string)
+}
+
+// The families of the service.
+var (
+	windowsTotal = &prometheus.Family{
+		Name: "cudatrace_watch_windows_total", Help: "windows that were recorded", Counter: true,
+	}
+	failedTotal = &prometheus.Family{
+		Name: "cudatrace_watch_failed_windows_total", Help: "windows of which there is no recording", Counter: true,
+	}
+	intervalNow = &prometheus.Family{
+		Name: "cudatrace_watch_interval_seconds", Help: "time from one window to the next",
+	}
+	dutyNow = &prometheus.Family{Name: "cudatrace_watch_duty_ratio", Help: "part of the time that is recorded"}
+	costNow = &prometheus.Family{
+		Name: "cudatrace_watch_cost_ratio",
+		Help: "part of the time that recording costs the program, by its steps; absent while it is not known",
+	}
+	stepNow = &prometheus.Family{
+		Name: "cudatrace_watch_step_seconds", Help: "time of a step between windows and in the latest one", Labels: "when",
+	}
+)
+
+// Families are the families of the service, beside those of a recording.
+var Families = []*prometheus.Family{windowsTotal, failedTotal, intervalNow, dutyNow, costNow, stepNow}
+
+// lookInterval is the longest time between two looks for armed processes and their steps.
+const lookInterval = 10 * time.Second
+
+// A job is a distributed program, or a program by itself.
+type job struct {
+	pace
+	key, name string
+	offset    time.Duration // of its windows in the grid
+	processes []record.ArmedProcess
+	counters  map[int]*counter // by PID
+	after     time.Time        // its next window does not begin before
+	done      int              // windows
+	failed    int
+	metrics   string // of the latest window
+}
+
+// A service is one run of the command.
+type service struct {
+	Options
+	Machine
+	jobs    map[string]*job
+	said    map[string]bool // what was said of what goes on
+	windows int
+}
+
+// Run records until a person ends it, the processes that were named have ended, or the windows are enough.
+func Run(o Options, m Machine) error {
+	s := &service{Options: o, Machine: m, jobs: make(map[string]*job), said: make(map[string]bool)}
+	for s.Windows == 0 || s.windows < s.Windows {
+		if err := s.look(); err != nil {
+			return err
+		}
+		if len(s.PIDs) > 0 && len(s.jobs) == 0 {
+			return nil
+		}
+		until := s.Now().Add(lookInterval)
+		j, at := s.first()
+		if j != nil && at.Before(until) {
+			until = at
+		} else {
+			j = nil
+		}
+		if s.Await(until) {
+			return nil
+		}
+		if j != nil {
+			if err := s.look(); err != nil { // programs come and go meanwhile
+				return err
+			}
+			s.window(j, at)
+		}
+	}
+	return nil
+}
+
+// look finds the armed processes, and reads their steps.
+func (s *service) look() error {
+	found, err := s.Armed()
+	if err != nil {
+		return err
+	}
+	groups, order := make(map[string][]record.ArmedProcess), []string(nil)
+	for _, p := range found {
+		if len(s.PIDs) > 0 && !slices.Contains(s.PIDs, p.PID) {
+			continue
+		}
+		key := cmp.Or(p.Job, p.Family)
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], p)
+	}
+	for key := range s.jobs {
+		if groups[key] == nil {
+			delete(s.jobs, key)
+			s.export()
+		}
+	}
+	for _, key := range order {
+		j := s.jobs[key]
+		if j == nil {
+			j = s.begin(key, groups[key])
+		}
+		j.take(groups[key])
+		s.count(j)
+	}
+	return nil
+}
+
+// begin adds a job.
+func (s *service) begin(key string, of []record.ArmedProcess) *job {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(key)) // a hash takes everything
+	j := &job{
+		pace: pace{budget: s.Budget, every: s.Every, length: s.For},
+		key:  key, name: cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
+		offset: time.Duration(hash.Sum64() % uint64(s.Every)), counters: make(map[int]*counter), after: s.Now(),
+	}
+	j.adapt()
+	s.jobs[key] = j
+	if !s.Quiet {
+		s.Say(fmt.Sprintf("%s: %s, every %s", j.name, figures.Count(len(of), "process", "processes"), j.interval()))
+	}
+	return j
+}
+
+// take takes the processes that a job has now.
+func (j *job) take(now []record.ArmedProcess) {
+	for _, p := range j.processes {
+		if !slices.ContainsFunc(now, func(o record.ArmedProcess) bool { return o.PID == p.PID && o.Start == p.Start }) {
+			delete(j.counters, p.PID)
+		}
+	}
+	j.processes = now
+}
+
+// count reads the steps of a job's processes between windows.
+func (s *service) count(j *job) {
+	sum, n := 0.0, 0
+	for _, p := range j.processes {
+		steps, ok := s.Steps(p.PID)
+		if !ok {
+			continue
+		}
+		if j.counters[p.PID] == nil {
+			j.counters[p.PID] = new(counter)
+		}
+		if lost, known := j.counters[p.PID].look(steps); known {
+			sum, n = sum+lost, n+1
+		}
+	}
+	if n > 0 {
+		j.measured(sum / float64(n))
+		j.adapt()
+		s.export()
+	}
+}
+
+// first is the job whose window is the next one, and when it begins; nil without jobs.
+func (s *service) first() (next *job, at time.Time) {
+	for _, j := range s.jobs {
+		if t := j.next(j.after, j.offset); next == nil || t.Before(at) || t.Equal(at) && j.name < next.name {
+			next, at = j, t
+		}
+	}
+	return next, at
+}
+
+var errBusy = errors.New("another recorder records its processes")
+
+// window records a job once, unless it has ended.
+func (s *service) window(j *job, at time.Time) {
+	if s.jobs[j.key] != j {
+		return
+	}
+	s.windows++
+	name := base(j.name, s.Host, at)
+	s.tidy()
+	began := s.Now()
+	var pids []int
+	for _, p := range j.processes {
+		if p.Recorded {
+			continue
+		}
+		pids = append(pids, p.PID)
+		if steps, ok := s.Steps(p.PID); ok && j.counters[p.PID] != nil {
+			j.counters[p.PID].begin(steps)
+		}
+	}
+	lacks, err := "", errBusy
+	if len(pids) > 0 {
+		lacks, err = s.Record(pids, filepath.Join(s.Folder, name))
+	}
+	ended, now := s.Monotonic(), s.Now()
+	for _, c := range j.counters {
+		c.end(ended)
+	}
+	j.took, j.after = max(j.took, now.Sub(began)), now
+	if !now.After(at) { // it failed at once
+		j.after = at.Add(1)
+	}
+	if err != nil {
+		j.failed++
+		s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
+		if err := remove(s.Folder, name); err != nil {
+			s.Say(err.Error())
+		}
+	} else {
+		if j.done++; lacks != "" {
+			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
+		}
+		if j.metrics, err = s.Convert(filepath.Join(s.Folder, name)); err != nil {
+			s.Say(fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	j.adapt()
+	s.tidy()
+	s.export()
+	if err == nil && !s.Quiet {
+		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
+		s.Say(fmt.Sprintf("%s: %s; the next one at %s", name, j.words(), next))
+	}
+}
+
+// words says what recording a job costs.
+func (j *job) words() string {
+	switch {
+	case !j.known() && len(j.counters) == 0:
+		return "its cost is not known: the program counts no steps (cudatrace.step())"
+	case !j.known():
+		return "its cost is not known yet"
+	}
+	return fmt.Sprintf("it costs %.2g %% of the time", 100*j.cost())
+}
+
+// tidy removes windows that are too many.
+func (s *service) tidy() {
+	if _, err := tidy(s.Folder, s.DiskLimit, s.Keep); err != nil {
+		s.once("old windows are not removed: " + err.Error())
+	}
+}
+
+// export hands out the metrics of all jobs.
+func (s *service) export() {
+	m := new(prometheus.Metrics)
+	byName := func(a, b *job) int { return strings.Compare(a.name, b.name) }
+	for _, j := range slices.SortedFunc(maps.Values(s.jobs), byName) {
+		l := m.With("job", j.name)
+		l.Set(windowsTotal, float64(j.done))
+		l.Set(failedTotal, float64(j.failed))
+		l.Set(intervalNow, j.interval().Seconds())
+		l.Set(dutyNow, s.For.Seconds()/j.interval().Seconds())
+		l.Set(costNow, j.cost())
+		j.steps(l)
+		if err := l.Read(j.metrics); err != nil {
+			s.once(err.Error())
+		}
+	}
+	if err := s.Export(m); err != nil {
+		s.once("metrics are not written: " + err.Error())
+	}
+}
+
+// steps adds the mean time of a step of a job's processes.
+func (j *job) steps(l *prometheus.Labelled) {
+	var outside, inside []float64
+	for _, c := range j.counters {
+		if len(c.outside) > 0 {
+			outside = append(outside, median(c.outside))
+		}
+		if c.inside > 0 {
+			inside = append(inside, c.inside)
+		}
+	}
+	if len(outside) > 0 {
+		l.Set(stepNow, median(outside)/1e9, "between")
+	}
+	if len(inside) > 0 {
+		l.Set(stepNow, median(inside)/1e9, "window")
+	}
+}
+
+// once says what has not been said yet.
+func (s *service) once(line string) {
+	if !s.said[line] && len(s.said) < 100 {
+		s.said[line] = true
+		s.Say(line)
+	}
+}

@@ -1,0 +1,427 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cudatrace/cudatrace/convert/prometheus"
+	"github.com/cudatrace/cudatrace/record"
+)
+
+// A program is one of a machine's: it does steps, which take longer while it is recorded.
+type program struct {
+	pid         int
+	job         string
+	from, until time.Duration // of its life
+	step        time.Duration // 0: it counts none
+	slower      float64       // factor in a window
+	stall       time.Duration // at the begin of each window
+	rare        time.Duration // every 10,000th step takes so much longer
+
+	recorded bool // by somebody else
+
+	owed, done float64 // ns: of the step that has begun; that the program has lost to recordings
+	at         float64 // ns on the clock: the beginning of the latest step
+	steps      uint64
+}
+
+// A machine runs programs in a time of its own.
+type machine struct {
+	t        *testing.T
+	now, end time.Duration
+	programs []*program
+	fail     func(window int) error // of recording
+	full     func(window int) error // of converting
+	windows  []recorded
+	said     []string
+	metrics  string
+	folder   string
+}
+
+type recorded struct {
+	at, until time.Duration
+	base      string
+	pids      []int
+}
+
+// starting is the time that a recording takes before and behind its window.
+const starting = 100 * time.Millisecond
+
+var epoch = time.Unix(1_800_000_000, 0)
+
+func (m *machine) Now() time.Time    { return epoch.Add(m.now) }
+func (m *machine) Monotonic() uint64 { return uint64(m.now) }
+func (m *machine) Say(line string)   { m.said = append(m.said, line) }
+
+func (m *machine) Await(until time.Time) bool {
+	m.pass(until.Sub(m.Now()), nil)
+	return m.now >= m.end
+}
+
+// pass lets time pass, in which some programs are recorded.
+func (m *machine) pass(d time.Duration, pids []int) {
+	d = max(d, 0)
+	for _, p := range m.programs {
+		if p.step == 0 || !m.lives(p) {
+			continue
+		}
+		factor, from := 1.0, float64(m.now)
+		left := float64(d)
+		if slices.Contains(pids, p.pid) {
+			factor = p.slower
+			stall := min(float64(p.stall), left)
+			from, left, p.done = from+stall, left-stall, p.done+stall
+		}
+		for left > 0 {
+			if p.owed <= 0 {
+				p.owed, p.at, p.steps = float64(p.step), from, p.steps+1
+				if p.rare > 0 && p.steps%10_000 == 0 {
+					p.owed += float64(p.rare)
+				}
+			}
+			took := min(left, p.owed*factor)
+			p.owed, left, from = p.owed-took/factor, left-took, from+took
+			if p.owed < 1e-3 {
+				p.owed = 0
+			}
+			p.done += took - took/factor
+		}
+	}
+	m.now += d
+}
+
+func (m *machine) lives(p *program) bool { return m.now >= p.from && (p.until == 0 || m.now < p.until) }
+
+func (m *machine) Armed() (list []record.ArmedProcess, err error) {
+	for _, p := range m.programs {
+		if m.lives(p) {
+			list = append(list, record.ArmedProcess{
+				PID: p.pid, Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
+			})
+		}
+	}
+	return list, nil
+}
+
+func (m *machine) Steps(pid int) (s record.Steps, ok bool) {
+	for _, p := range m.programs {
+		if p.pid == pid && m.lives(p) {
+			s = record.Steps{Last: uint64(p.at), Count: p.steps}
+		}
+	}
+	return s, s.Count > 0
+}
+
+func (m *machine) Record(pids []int, base string) (string, error) {
+	w := recorded{at: m.now, base: base, pids: pids}
+	m.pass(2*time.Second+starting, pids)
+	w.until = m.now
+	m.windows = append(m.windows, w)
+	if m.fail != nil {
+		if err := m.fail(len(m.windows)); err != nil {
+			return "", errors.Join(err, os.WriteFile(base+".cudatrace.partial-1-A", []byte("cut"), 0o666))
+		}
+	}
+	return "", os.WriteFile(base+".cudatrace", make([]byte, 5000), 0o666)
+}
+
+func (m *machine) Convert(string) (string, error) {
+	if m.full != nil {
+		if err := m.full(len(m.windows)); err != nil {
+			return "", err
+		}
+	}
+	return "# HELP cudatrace_complete 1 if nothing is missing\n# TYPE cudatrace_complete gauge\ncudatrace_complete 1\n", nil
+}
+
+func (m *machine) Export(metrics *prometheus.Metrics) error {
+	var text strings.Builder
+	err := metrics.Write(&text)
+	m.metrics = text.String()
+	return err
+}
+
+// run runs the service for a time.
+func (m *machine) run(t *testing.T, end time.Duration, o Options) {
+	t.Helper()
+	m.end, m.folder = end, t.TempDir()
+	o.Folder, o.Host, o.For = m.folder, "node", 2*time.Second
+	o.Every = max(o.Every, time.Minute)
+	o.DiskLimit = max(o.DiskLimit, 1<<30)
+	if o.Budget == 0 {
+		o.Budget = 0.01
+	}
+	if err := Run(o, m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The mean cost over hours is within the budget, by what the program has lost in fact, and windows come nearly as often as
+// it allows: whether a window slows the program down, stops it, or costs nothing.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	const hours, step = 4 * time.Hour, 50 * time.Millisecond
+	for name, c := range map[string]struct {
+		program
+		least, most int // windows
+	}{
+		"free":        {program{step: step, slower: 1}, 220, 240},
+		"slower":      {program{step: step, slower: 1.25}, 200, 240},
+		"much slower": {program{step: step, slower: 6}, 50, 85},
+		"stalls":      {program{step: step, slower: 1.1, stall: 900 * time.Millisecond}, 100, 125},
+		"long steps":  {program{step: 7 * time.Second, slower: 1.25}, 200, 240},
+		"checkpoints": {program{step: step, slower: 1.25, rare: 5 * time.Second}, 200, 240},
+		"no steps":    {program{}, 55, 61},
+	} {
+		p := c.program
+		p.pid = 7
+		m := &machine{t: t, programs: []*program{&p}}
+		m.run(t, hours, Options{})
+		if n := len(m.windows); n < c.least || n > c.most {
+			t.Errorf("%s: %d windows, want %d to %d", name, n, c.least, c.most)
+		}
+		if cost := p.done / float64(hours); cost > 0.01 {
+			t.Errorf("%s: recording cost %.2f %%", name, 100*cost)
+		}
+		said := strings.Contains(m.metrics, "cudatrace_watch_cost_ratio{")
+		if said != (p.step > 0) {
+			t.Errorf("%s: a cost is exported: %t\n%s", name, said, m.metrics)
+		}
+	}
+}
+
+// The cost that is exported is what the program has lost.
+func TestCost(t *testing.T) {
+	t.Parallel()
+	p := &program{pid: 7, step: 150 * time.Millisecond, slower: 1.5}
+	m := &machine{t: t, programs: []*program{p}}
+	m.run(t, 4*time.Hour, Options{Budget: 0.02})
+	var told, between, window float64
+	for line := range strings.Lines(m.metrics) {
+		fmt.Sscanf(line, "cudatrace_watch_cost_ratio{job=\"pid-7\"} %g", &told)
+		fmt.Sscanf(line, "cudatrace_watch_step_seconds{job=\"pid-7\",when=\"between\"} %g", &between)
+		fmt.Sscanf(line, "cudatrace_watch_step_seconds{job=\"pid-7\",when=\"window\"} %g", &window)
+	}
+	if real := p.done / float64(4*time.Hour); math.Abs(told-real) > 0.1*real || real == 0 {
+		t.Errorf("exported %g, lost %g\n%s", told, real, m.metrics)
+	}
+	if math.Abs(between-0.15) > 1e-3 || window < between {
+		t.Errorf("steps of %g and %g s", between, window)
+	}
+}
+
+// moments are when the windows of a job began.
+func (m *machine) moments(pid int) (list []string) {
+	for _, w := range m.windows {
+		if slices.Contains(w.pids, pid) {
+			list = append(list, w.base[strings.LastIndexByte(w.base, '-')+1:])
+		}
+	}
+	return list
+}
+
+// All ranks of a job are recorded together, also those on another host, which may have other jobs and come later; one that
+// records less often does so at moments of the others. Different jobs take turns.
+func TestMoments(t *testing.T) {
+	t.Parallel()
+	rank := func(pid int, slower float64, from time.Duration) *program {
+		return &program{pid: pid, job: "4711", step: 200 * time.Millisecond, slower: slower, from: from}
+	}
+	a := &machine{t: t, programs: []*program{rank(1, 1, 0), rank(2, 1, 0), {pid: 3, job: "4712", step: time.Second, slower: 1}, {pid: 4}}}
+	b := &machine{t: t, now: 17 * time.Minute, programs: []*program{rank(5, 6, 17*time.Minute), {pid: 6, step: time.Second, slower: 1}}}
+	a.run(t, 3*time.Hour, Options{})
+	b.run(t, 3*time.Hour, Options{})
+	if !slices.Equal(a.moments(1), a.moments(2)) || len(a.moments(1)) < 160 {
+		t.Errorf("rank 0 at %v\nrank 1 at %v", a.moments(1), a.moments(2))
+	}
+	for _, at := range b.moments(5) {
+		if !slices.Contains(a.moments(1), at) {
+			t.Errorf("the other host records at %s", at)
+		}
+	}
+	if len(b.moments(5)) < 20 {
+		t.Errorf("the other host has %d windows", len(b.moments(5)))
+	}
+	for i := range a.windows[1:] {
+		if a.windows[i+1].at < a.windows[i].until {
+			t.Errorf("windows at %s and %s overlap", a.windows[i].at, a.windows[i+1].at)
+		}
+	}
+	if len(a.moments(3)) == 0 || len(a.moments(4)) == 0 || slices.Equal(a.moments(3), a.moments(1)) {
+		t.Errorf("other jobs at %v, %v", a.moments(3), a.moments(4))
+	}
+}
+
+// Programs come and go, the recorder is killed, the disk is full: a line for each, and the next window comes. Nothing of a
+// window that failed stays.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	m := &machine{
+		t: t, programs: []*program{
+			{pid: 1, step: time.Second, slower: 1, until: time.Hour},
+			{pid: 2, step: time.Second, slower: 1, from: 30 * time.Minute},
+		},
+		fail: func(window int) error {
+			if window%10 == 0 {
+				return errors.New("record was killed (killed)")
+			}
+			return nil
+		},
+		full: func(window int) error {
+			if window%10 == 1 {
+				return errors.New("no space left on device")
+			}
+			return nil
+		},
+	}
+	m.run(t, 2*time.Hour, Options{Quiet: true, Keep: 20})
+	killed, full := 0, 0
+	for _, line := range m.said {
+		switch {
+		case strings.HasSuffix(line, ": record was killed (killed)"):
+			killed++
+		case strings.HasSuffix(line, ": no space left on device"):
+			full++
+		default:
+			t.Errorf("it said %q", line)
+		}
+	}
+	n := len(m.windows)
+	if n < 140 || killed != n/10 || full != (n+8)/10 {
+		t.Errorf("%d windows, %d killed, %d without room", n, killed, full)
+	}
+	if first, second := len(m.moments(1)), len(m.moments(2)); first < 50 || second < 80 {
+		t.Errorf("%d and %d windows", first, second)
+	}
+	if strings.Contains(m.metrics, `"pid-1"`) || !strings.Contains(m.metrics, `cudatrace_watch_failed_windows_total{job="pid-2"}`) {
+		t.Errorf("metrics:\n%s", m.metrics)
+	}
+	left, err := os.ReadDir(m.folder)
+	if err != nil || len(left) != 20 {
+		t.Errorf("%d files are left: %v", len(left), err)
+	}
+	for _, f := range left {
+		if !strings.HasSuffix(f.Name(), ".cudatrace") {
+			t.Errorf("%s is left", f.Name())
+		}
+	}
+}
+
+// The service ends with the processes that were named, after some windows, and with the folder's error.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, until: time.Hour}, {pid: 2}}}
+	m.run(t, 5*time.Hour, Options{PIDs: []int{1}})
+	if m.now > time.Hour+time.Minute || len(m.moments(2)) > 0 || len(m.moments(1)) == 0 {
+		t.Errorf("at %s after %v", m.now, m.windows)
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1}}}
+	if m.run(t, 5*time.Hour, Options{Windows: 3}); len(m.windows) != 3 {
+		t.Errorf("%d windows", len(m.windows))
+	}
+}
+
+// A process that somebody else records is left alone, and so is a job of such alone.
+func TestBusy(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, job: "a", recorded: true}, {pid: 2, job: "a"}, {pid: 3, job: "b", recorded: true}}}
+	m.run(t, time.Hour, Options{Quiet: true})
+	if len(m.moments(1))+len(m.moments(3)) > 0 || len(m.moments(2)) == 0 {
+		t.Errorf("windows %v", m.windows)
+	}
+	for _, line := range m.said {
+		if !strings.HasPrefix(line, "b: no window at ") || !strings.HasSuffix(line, ": another recorder records its processes") {
+			t.Errorf("it said %q", line)
+		}
+	}
+}
+
+// docs/on-demand.md has each metric.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	docs, err := os.ReadFile("../../../docs/on-demand.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range Families {
+		if !strings.Contains(string(docs), "`"+f.Name+"`") {
+			t.Errorf("docs/on-demand.md has no %s", f.Name)
+		}
+	}
+}
+
+// A step is counted once, whenever the looks are; another program under the PID begins anew.
+func TestCounter(t *testing.T) {
+	t.Parallel()
+	const ms = 1_000_000
+	var c counter
+	look := func(last, count uint64) (float64, bool) { return c.look(record.Steps{Last: last * ms, Count: count}) }
+	look(1000, 100)
+	look(1100, 110)
+	look(1100, 110) // no step since
+	c.begin(record.Steps{Last: 1200 * ms, Count: 120})
+	c.end(1500 * ms)
+	if _, known := look(1495, 140); known {
+		t.Error("a cost is known before the first step behind the window")
+	}
+	if lost, known := look(1520, 142); !known || math.Abs(lost-0.100) > 1e-9 {
+		t.Errorf("22 steps of 10 ms in 320 ms: lost %g s, %t", lost, known)
+	}
+	if _, known := look(1600, 150); known {
+		t.Error("the cost of a window counts twice")
+	}
+	if look(50, 3); len(c.outside) != 0 {
+		t.Errorf("another program has %v", c.outside)
+	}
+}
+
+// The oldest windows go first, with all that was made of them; other files stay.
+func TestTidy(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	at := func(n int) string { return base("a/b", "node", epoch.Add(time.Duration(n)*time.Hour)) }
+	for n := range 5 {
+		write(t, folder, at(n)+".cudatrace", 8000)
+		write(t, folder, at(n)+".parquet/work/run=a/x.parquet", 4000)
+	}
+	write(t, folder, base("c", "node", epoch)+".cudatrace.partial-1-A", 4000)
+	write(t, folder, "mine.cudatrace", 100_000)
+	list, err := windows(folder)
+	if err != nil || len(list) != 6 {
+		t.Fatalf("%d windows, %v", len(list), err)
+	}
+	if removed, err := tidy(folder, 1<<30, 4); removed != 2 || err != nil {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	list, _ = windows(folder)
+	if removed, err := tidy(folder, list[3].bytes+list[2].bytes, 0); removed != 2 || err != nil {
+		t.Errorf("removed %d, %v", removed, err)
+	}
+	var left []string
+	entries, err := os.ReadDir(folder)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{at(3) + ".cudatrace", at(3) + ".parquet", at(4) + ".cudatrace", at(4) + ".parquet", "mine.cudatrace"}
+	if !slices.Equal(left, want) || err != nil {
+		t.Errorf("left are %v, %v; want %v", left, err, want)
+	}
+	if _, err := tidy(filepath.Join(folder, "none"), 0, 0); err == nil {
+		t.Error("a folder that is not there")
+	}
+}
+
+func write(t *testing.T, folder, name string, bytes int) {
+	t.Helper()
+	path := filepath.Join(folder, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, make([]byte, bytes), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+}
