@@ -176,11 +176,11 @@ func TestOperatorSpans(t *testing.T) {
 			n++
 		case tracelog.KindAPI:
 			var a tracelog.API
-			if a.Read(b, i); a.CBID == cuMemsetD8 {
+			if a.Read(b, i); a.CBID == pythontest.MemsetD8 {
 				calls = append(calls, a)
 			}
 		case tracelog.KindLost:
-			t.Error("there is a loss")
+			t.Error("records are lost")
 		}
 	})
 	if n != steps*inStep || len(calls) != steps*7 {
@@ -196,6 +196,37 @@ func TestOperatorSpans(t *testing.T) {
 		where category = 'pytorch' and t.name = 'PyTorch'`)
 	if got := fmt.Sprint(shown[0][0]); got != fmt.Sprint(steps*inStep) {
 		t.Errorf("the trace shows %s operators", got)
+	}
+}
+
+// TestOperatorSpansLost runs operators while the recorder is stopped: each is in the log or counted as lost, and no record
+// of CUDA's is lost for them.
+func TestOperatorSpansLost(t *testing.T) {
+	t.Parallel()
+	pythons := pythontest.All(t)
+	if len(pythons) == 0 {
+		t.Skip("no Python here")
+	}
+	base := filepath.Join(t.TempDir(), "run")
+	cmd := pythonCommand("cudatrace", "record", "--pytorch", "spans", "--memory-limit", "40M", "--calls", "cupti",
+		"--sample", "off", "--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/operatorburst.py")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	spans, lost := uint64(0), map[string]uint64{}
+	eachRecord(t, base+".cudatrace", func(b *tracelog.Block, i int) {
+		switch b.Kind {
+		case tracelog.KindOperatorSpan:
+			spans++
+		case tracelog.KindLost:
+			var l tracelog.Lost
+			l.Read(b, i)
+			lost[l.Cause] += l.Count
+		}
+	})
+	const ran = 1000000
+	if of := lost[tracelog.LostOperatorSpans]; of == 0 || spans+of != ran || len(lost) != 1 {
+		t.Errorf("%d of %d operators are there; lost: %v", spans, ran, lost)
 	}
 }
 

@@ -95,11 +95,11 @@ static struct ct_chunk *take_idle(void)
 	return c;
 }
 
-/* An empty chunk for records; NULL when the queue has reached its limit. */
-struct ct_chunk *ct_queue_chunk(void)
+/* An empty chunk; NULL when that many are in use. */
+static struct ct_chunk *chunk_below(unsigned most)
 {
 	ct_lock(&lock);
-	bool allowed = in_use < limit && !finishing;
+	bool allowed = in_use < most && !finishing;
 	struct ct_chunk *c = allowed ? take_idle() : NULL;
 	in_use += allowed;
 	size_t total = in_use;
@@ -113,6 +113,18 @@ struct ct_chunk *ct_queue_chunk(void)
 	else
 		give_back();
 	return c;
+}
+
+/* An empty chunk for records; NULL when the queue has reached its limit. */
+struct ct_chunk *ct_queue_chunk(void)
+{
+	return chunk_below(limit);
+}
+
+/* The same for records that may take half of the queue: without them those of CUDA are whole. */
+struct ct_chunk *ct_queue_half_chunk(void)
+{
+	return chunk_below(limit / 2);
 }
 
 /* Takes back a chunk that was sent, or copied. */

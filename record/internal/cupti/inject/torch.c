@@ -135,11 +135,27 @@ static _Atomic uint64_t shown[SEQUENCE_PLACES]; /* how many numbers, and above 1
 static _Atomic uint32_t next_thread;
 static struct thread nobody; /* stands for the entry of a thread that found none */
 
+/* Hands a chunk of spans to whoever sends them. */
+static void hand_over(struct ct_chunk *c)
+{
+	struct ct_chunk *first = atomic_load_explicit(&full, memory_order_relaxed);
+	int before = errno;
+	do
+		c->next = first;
+	while (!atomic_compare_exchange_weak(&full, &first, c));
+	ct_wake_look();
+	errno = before;
+}
+
 static void thread_ends(void *t)
 {
 	struct thread *mine = t;
-	if (mine != &nobody)
-		atomic_store_explicit(&mine->tid, 0, memory_order_release);
+	if (mine == &nobody)
+		return;
+	struct ct_chunk *c = ct_here() ? atomic_exchange(&mine->spans, NULL) : NULL;
+	if (c)
+		hand_over(c);
+	atomic_store_explicit(&mine->tid, 0, memory_order_release);
 }
 
 /* Gives the thread an entry without an owner. To keep the value, glibc may allocate memory, as in seen.c. */
@@ -441,18 +457,6 @@ static void pass_on(struct open *around, const struct open *o)
 	around->stack = CT_TORCH_NONE;
 }
 
-/* Hands a chunk of spans to whoever sends them. */
-static void hand_over(struct ct_chunk *c)
-{
-	struct ct_chunk *first = atomic_load_explicit(&full, memory_order_relaxed);
-	int before = errno;
-	do
-		c->next = first;
-	while (!atomic_compare_exchange_weak(&full, &first, c));
-	ct_wake_look();
-	errno = before;
-}
-
 /* Adds the begin and the end of the innermost open operator to the thread's chunk, which others take now and then. */
 static void add_span(struct thread *t)
 {
@@ -460,7 +464,7 @@ static void add_span(struct thread *t)
 	struct ct_chunk *c = atomic_exchange(&t->spans, NULL);
 	struct ct_operator_span r = {.head = {CT_REC_OPERATOR_SPAN, sizeof r}, .tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
 		.operators = number_open(t), .start = t->open[t->depth - 1].start, .end = now};
-	if (!c && !(c = ct_queue_chunk())) {
+	if (!c && !(c = ct_queue_half_chunk())) {
 		ct_queue_lost(CT_LOST_SPAN, &(struct ct_loss){.count = 1, .from = now, .to = now});
 		return;
 	}
