@@ -1,10 +1,8 @@
 package tracelog
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
@@ -82,11 +80,7 @@ func openFile(f *os.File, path string) (*Reader, error) {
 
 // cannotOpen takes the operation and the path off an error of package os.
 func cannotOpen(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return fmt.Errorf("cannot be opened: %w", err)
+	return fmt.Errorf("cannot be opened: %w", blockfile.Bare(err))
 }
 
 // NewReader returns a Reader of the first size bytes of src, which messages call name.
