@@ -105,8 +105,8 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "memory", Value: string(record.MemoryCalls),
-			Usage: "`calls|cupti`: source of figures of memory where calls are not probed: none, or CUPTI's records of " +
-				"allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
+			Usage: "`calls|cupti|none`: source of figures of memory where calls are not probed: CUPTI's callbacks, or its records " +
+				"of allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
@@ -582,7 +582,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.PythonAsked = c.IsSet("python")
 	if c.String("pytorch") != "" { // top has no such option, nor the next
 		o.PyTorch, o.PyTorchMemory, errs[9] = pytorch(c)
-		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI)
+		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI, record.MemoryNone)
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

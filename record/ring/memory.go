@@ -83,7 +83,8 @@ func (m *memory) fold(of *segment) error {
 func (m *memory) define(x tracelog.Record) {
 	switch x := x.(type) {
 	case *tracelog.Meta:
-		m.calls = m.calls || x.Key == tracelog.MetaMemory && x.Value == tracelog.MemoryOfCalls
+		m.calls = m.calls || x.Key == tracelog.MetaMemory &&
+			(x.Value == tracelog.MemoryOfCalls || x.Value == tracelog.MemoryOfCallbacks)
 	case *tracelog.Function:
 		if r := cudaapi.ReadMemory(x.Name, x.Args); r != nil && len(m.readers) < maxDefinitions {
 			m.readers[x.ID] = r

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -61,7 +62,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
 		// In a log that grows, the first of the probed calls may be still to come.
-		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls(),
+		probed:  (of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls()) && !c.CallsFromCallbacks(),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 		python: c.Pythons.Any(),
 	}
@@ -79,7 +80,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 	if p.hasWork {
 		if c.Nodes.Any() {
 			lack := timeline.CapturedBefore
-			if !of.Has(tracelog.KindCall) || c.Filtered() {
+			if !of.Has(tracelog.KindCall) || c.CallsFromCallbacks() || c.Filtered() {
 				lack = timeline.CaptureUnseen
 			}
 			p.captures = newCaptures(&c.Nodes, g, lack)
@@ -98,6 +99,14 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 		p.threads[tid] = t
 	}
 	return t
+}
+
+// locate finds the device of a call by the thread's context.
+func (p *program) locate(c *cudaapi.MemoryCall) {
+	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known &&
+		c.Device == cudaapi.NoDevice && (c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates || c.Does == cudaapi.MakesPool) {
+		c.Device = of.Device
+	}
 }
 
 // memoryIn returns the program's part of the usage of memory.

@@ -16,6 +16,7 @@
 #include "base.h"
 #include "enable.h"
 #include "flush.h"
+#include "memory.h"
 #include "python.h"
 #include "queue.h"
 #include "client.h"
@@ -85,6 +86,7 @@ static void make_way(void)
 	if (!ct_client_waits())
 		return;
 	if (ct_enter_cupti()) {
+		ct_memory_end();
 		ct_disable(ct_recording()->api, false);
 		ct_flush_now(CT_UNFINISHED);
 		ct_client_leave();
@@ -119,6 +121,7 @@ static void detach(bool flushed)
 		return;
 	if (!flushed)
 		ct_complete_start(NULL);
+	ct_memory_end();
 	ct_disable(ct_recording()->api, flushed);
 	ct_sender_until(ct_now());
 	if (flushed)
