@@ -6,6 +6,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -103,9 +104,8 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 
 // locate finds the device of a call by the thread's context.
 func (p *program) locate(c *cudaapi.MemoryCall) {
-	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known &&
-		c.Device == cudaapi.NoDevice && (c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates || c.Does == cudaapi.MakesPool) {
-		c.Device = of.Device
+	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known {
+		livemem.Locate(c, of.Device)
 	}
 }
 

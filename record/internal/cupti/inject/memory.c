@@ -58,7 +58,7 @@ static void send(const struct ct_function *f, const char *data, uint64_t start)
 {
 	int32_t result = (int32_t)word(pointer(data + CALLBACK_RETURN), 4);
 	struct ct_call c = {.head = {CT_REC_CALL, sizeof c}, .tid = ct_tid(), .enter = start, .func = f->id, .ret = result};
-	if (result == 0 || result == OUT_OF_MEMORY)
+	if ((result == 0 || result == OUT_OF_MEMORY) && (uintptr_t)pointer(data + CALLBACK_ARGUMENTS) >= LOWEST)
 		for (c.nargs = 0; c.nargs < f->count; c.nargs++)
 			c.args[c.nargs] = value(&f->args[c.nargs], data);
 	ct_queue_record(&c, sizeof c, &c.end);
