@@ -69,6 +69,7 @@ var charts = []struct {
 	{"python", func(r *Report) *Chart { return r.python() }},
 	{"flame", func(r *Report) *Chart { return r.flame() }},
 	{"memory", func(r *Report) *Chart { return r.heldMemory() }},
+	{"held", func(r *Report) *Chart { return r.heldOver() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
 }
 

@@ -29,6 +29,8 @@ type torchMemory struct {
 	dropped uint64 // blocks beyond maxLive
 	blocks  uint64 // that were handed out
 	lines   uint64 // of these, with a Python line
+	follows bool   // who held memory over time is kept
+	last    uint64 // time of the latest event
 }
 
 // A torchPoolKey is a GPU of a process, which has an allocator of its own.
@@ -51,6 +53,7 @@ type torchPool struct {
 	failures       []findings.TorchFailure
 	failureEarlier uint64 // bytes that were held at the first failure and handed out before recording
 	failed         uint64
+	over           over
 }
 
 // A torchHolderKey is an allocator, and the Python line that asks for memory.
@@ -94,6 +97,9 @@ func newTorchMemory(c *clock) torchMemory {
 func (m *torchMemory) take(b *timeline.TorchBlock) {
 	p := m.pools.Of(torchPoolKey{b.Process, b.GPU})
 	at := block{b.Process, b.Address}
+	if m.last = b.Time; m.follows {
+		p.over.until(b.Time, func() []HeldLine { return m.lineBytes(p, func(h *torchHolder) uint64 { return h.current }) })
+	}
 	switch was := m.live[at]; {
 	case b.OutOfMemory:
 		m.fail(p, b)
@@ -207,6 +213,35 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 	})
 	f.Holders = slices.Clone(f.Holders[:min(len(f.Holders), maxTorchHolders)])
 	p.failures = append(p.failures, f)
+}
+
+// lineBytes are the lines of an allocator, with bytes of theirs.
+func (m *torchMemory) lineBytes(p *torchPool, bytes func(*torchHolder) uint64) (held []HeldLine) {
+	for _, h := range m.holders.List {
+		if h.pool == p {
+			held = append(held, HeldLine{h.line, bytes(h)})
+		}
+	}
+	return held
+}
+
+// heldOver is who held memory of the allocator with the highest peak.
+func (m *torchMemory) heldOver() *HeldOver {
+	var p *torchPool
+	for _, x := range m.pools.List {
+		if x.process != nil && x.peak > 0 && (p == nil || x.peak > p.peak) {
+			p = x
+		}
+	}
+	if p == nil || len(p.over.list) == 0 {
+		return nil
+	}
+	atPeak := m.lineBytes(p, func(h *torchHolder) uint64 {
+		h.catchUp()
+		return h.peakBytes
+	})
+	return &HeldOver{fmt.Sprintf("PyTorch's cache of process %d, GPU %d", p.process.PID, p.gpu), p.over.whole(
+		momentOf(p.peakAt, atPeak), m.last, m.lineBytes(p, func(h *torchHolder) uint64 { return h.current }))}
 }
 
 // torchFailures returns the requests of a process that failed: the first ones, and how many in all.
