@@ -30,12 +30,13 @@ type memory struct {
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
 	failed  []*outOfMemory
+	unread  bool   // some of failed have yet to learn who held memory, which has not changed since
 	follows bool   // who held device memory over time is kept
 	last    uint64 // time of the latest event
 }
 
 // A level is the device memory of a GPU in use, over all processes.
-type level struct{ current, peak, peakAt uint64 }
+type level struct{ current, physical, peak, peakAt uint64 }
 
 // change adds bytes to a level.
 func (m *memory) change(k *memoryKey, bytes, at uint64) {
@@ -109,6 +110,7 @@ type allocation struct {
 	use       *memoryUse
 	holder    *holder
 	bytes, at uint64
+	physical  bool // by a handle, to be mapped to addresses
 }
 
 func newMemory(c *clock) memory {
@@ -122,6 +124,7 @@ func newMemory(c *clock) memory {
 }
 
 func (m *memory) countAllocation(e *timeline.Allocation) {
+	m.readHeld()
 	key := memoryKey{e.Process, cudaapi.MemoryUseOf(e.Kind), e.GPU}
 	if key.use == cudaapi.PinnedMemory {
 		key.gpu = 0
@@ -144,6 +147,9 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 		known.holder.current -= known.bytes
 		if l := m.gpus[known.use.gpu]; l != nil && known.use.use == cudaapi.DeviceMemory {
 			l.current -= min(l.current, known.bytes)
+			if known.physical {
+				l.physical -= min(l.physical, known.bytes)
+			}
 		}
 	}
 	switch {
@@ -219,10 +225,13 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 	}
 	h.live++
 	h.current += bytes
-	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time)}
+	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time), e.Kind == cudaapi.PhysicalKind}
 	r.live++
 	r.current += bytes
 	m.change(&r.memoryKey, bytes, e.Time)
+	if l := m.gpus[r.gpu]; e.Kind == cudaapi.PhysicalKind && l != nil {
+		l.physical = sketch.Sum(l.physical, bytes)
+	}
 	if r.current > r.peak {
 		r.peak, r.peakAt = r.current, e.Time
 		r.peaks++
