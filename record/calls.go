@@ -291,8 +291,8 @@ func (c *calls) describeMemory() {
 	}
 }
 
-// shown lists the functions whose calls come from CUPTI's callbacks: the chosen ones that do something to memory. None of
-// them is called often.
+// shown lists the functions whose calls come from CUPTI's callbacks: the chosen ones that do something to memory.
+// None of them is called often.
 func (c *calls) shown() (list []*cudaapi.Function) {
 	if c.source != CallsCUPTI || c.opts.Memory != MemoryCalls || len(cudaapi.WithoutMemory(c.opts.Functions)) > 0 {
 		return nil

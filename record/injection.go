@@ -218,7 +218,8 @@ func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 
 // late is the configuration of an armed process, which has long started CUDA.
 func late(c cupti.GoConfig) cupti.GoConfig {
-	c.Late, c.Callers, c.Calls, c.Shown = true, false, nil, nil // those of the calls that create GPU work alone, at the runtime
+	c.Late, c.Callers, c.Shown = true, false, nil
+	c.Calls = nil // those of the calls that create GPU work alone, at the runtime
 	c.Records &^= cupti.RecordNVTX
 	return c
 }

@@ -105,8 +105,8 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "memory", Value: string(record.MemoryCalls),
-			Usage: "`calls|cupti|none`: source of figures of memory where calls are not probed: CUPTI's callbacks, or its records " +
-				"of allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
+			Usage: "`calls|cupti|none`: source of figures of memory where calls are not probed: CUPTI's callbacks, or its " +
+				"records of allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),

@@ -18,8 +18,8 @@ const (
 // areas are the classes of the areas of lines; the last one is of all others.
 var areas = []string{"compute", "comm", "copy", "both", "wait", "py", "set"}
 
-// heldOver draws memory over time, an area for each of the lines that held most and one for the others. held.js shows who
-// held what at a moment.
+// heldOver draws memory over time, an area for each of the lines that held most and one for the others. held.js shows
+// who held what at a moment.
 func (r *Report) heldOver() *Chart {
 	h := r.Overview.Stats.HeldOver()
 	if h == nil {

@@ -38,8 +38,8 @@ const UnknownPlace = "(unknown)"
 // FollowMemory has the sink keep who held memory over time.
 func (s *Sink) FollowMemory() { s.memory.follows, s.torch.follows = true, true }
 
-// HeldOver returns who held memory over time: of PyTorch's cache if blocks of it were recorded, else device memory of calls,
-// where its peak is the highest; nil if there is none.
+// HeldOver returns who held memory over time: of PyTorch's cache if blocks of it were recorded, else device memory of
+// calls, where its peak is the highest; nil if there is none.
 func (s *Sink) HeldOver() *HeldOver {
 	if h := s.torch.heldOver(); h != nil {
 		return h

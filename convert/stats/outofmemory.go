@@ -182,7 +182,8 @@ func (s *Sink) said(o *outOfMemory, python bool) string {
 		text += ", which has " + bytes(all)
 	}
 	if o.physical > 0 {
-		text += fmt.Sprintf("; %s of these are mapped by handles (cuMemCreate, PyTorch's expandable segments)", bytes(o.physical))
+		text += fmt.Sprintf("; %s of these are mapped by handles (cuMemCreate, PyTorch's expandable segments)",
+			bytes(o.physical))
 	}
 	text += s.usedBeside(o)
 	if o.Bytes == 0 || o.held < o.Bytes {

@@ -49,9 +49,9 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 `
 	mapped := call("cuMemCreate", 2, 0, "allocation=6 bytes=150 type=1 handleTypes=0 locationType=1 location=0 flags=0")
 	for name, c := range map[string]struct{ log, rows, note string }{
-		"others": {sampled + model + refused(500), "600 true", "GPU 0, which has 1000 B; by NVML 300 B more were in use, of CUDA itself and process 99 (python3), which had at most 64 B; "},
-		"mapped": {model + mapped + refused(700), "600 false, 150 false", "; 150 B of these are mapped by handles (cuMemCreate, PyTorch's expandable segments); the 2"},
-		"again":  {model + refused(300) + refused(300) + refused(200) + call("cuMemAlloc_v2", 2, 0, "devPtr=16384 bytes=90"), "600 true", ", the last of 3 such calls; 600 B were held"},
+		"others":      {sampled + model + refused(500), "600 true", "GPU 0, which has 1000 B; by NVML 300 B more were in use, of CUDA itself and process 99 (python3), which had at most 64 B; "},
+		"mapped":      {model + mapped + refused(700), "600 false, 150 false", "; 150 B of these are mapped by handles (cuMemCreate, PyTorch's expandable segments); the 2"},
+		"again":       {model + refused(300) + refused(300) + refused(200) + call("cuMemAlloc_v2", 2, 0, "devPtr=16384 bytes=90"), "600 true", ", the last of 3 such calls; 600 B were held"},
 		"none":        {model + call("cuMemAlloc_v2", 2, 1, "devPtr=0 bytes=1"), "", ""},
 		"of the host": {model + call("cuMemHostAlloc", 0, 2, "hostPtr=0 bytes=9000 flags=0"), "", ""},
 		"one row":     {model + step + freed + elsewhere + refused(300), "600 true, 200 false", "; 600 B held by model.so since "},

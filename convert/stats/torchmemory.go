@@ -73,6 +73,7 @@ type torchHolder struct {
 	peakBlocks    uint64
 	peakSince     uint64
 	failure       uint64 // bytes held at the first failure
+	module        string // of PyTorch, in which the line asks; severalModules where there are some
 }
 
 // A torchBlock is a block that the program holds.
@@ -132,6 +133,7 @@ func (p *torchPool) level(b *timeline.TorchBlock) {
 
 func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
 	h := m.holders.Of(torchHolderKey{p, torchLine(b)})
+	h.within(b.Python)
 	if b.Since == 0 {
 		m.blocks++
 		h.count++
@@ -156,6 +158,23 @@ func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
 	h.current += k.bytes
 	p.known += k.bytes
 	m.live[at] = k
+}
+
+const severalModules = "(several)"
+
+// within notes the module in which a block was asked for, the innermost one.
+func (h *torchHolder) within(at *timeline.Python) {
+	name := ""
+	if list := modulesOf(at); len(list) > 0 {
+		name = list[0].name
+	}
+	switch {
+	case name == "" || h.pool == nil:
+	case h.module == "":
+		h.module = name
+	case h.module != name:
+		h.module = severalModules
+	}
 }
 
 func (m *torchMemory) remove(at block, k *torchBlock) {
@@ -305,9 +324,11 @@ var torchMemoryReport = Report{
 
 // torchCells is a row of torch_memory.
 type torchCells struct {
-	Name string  `key:"name" title:"Python line"`               // Python line that asked for the memory
-	PID  *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
-	GPU  *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // =
+	Name string `key:"name" title:"Python line"` // Python line that asked for the memory
+	// module of PyTorch in which it asked, as in `modules`, the innermost one; `(several)` if not always the same
+	Module string  `key:"module" title:"module" rank:"4"`
+	PID    *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
+	GPU    *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // =
 	// bytes held when the program held most, and their part of what it held
 	AtPeak *uint64  `key:"peak_bytes" title:"at the peak" rank:"1"`
 	Share  *float64 `key:"share" title:"share" rank:"1"`        // =
@@ -324,12 +345,13 @@ type torchCells struct {
 // held returns the report of who holds what.
 func (m *torchMemory) held() *table.Table {
 	rows := make([]torchCells, 0, len(m.holders.List))
-	failed := false
+	failed, inModules := false, false
 	for _, h := range m.holders.List {
 		h.catchUp()
+		inModules = inModules || h.module != ""
 		x := torchCells{Name: other, Current: h.current, Held: h.live, Count: h.count, Bytes: h.bytes}
 		if p := h.pool; p != nil && p.process != nil {
-			x.Name, x.PID, x.GPU = h.line, &p.process.PID, &p.gpu
+			x.Name, x.Module, x.PID, x.GPU = h.line, h.module, &p.process.PID, &p.gpu
 			x.AtPeak, x.Share, x.Blocks = &h.peakBytes, table.ShareOf(h.peakBytes, p.peak), &h.peakBlocks
 			if h.peakBlocks > 0 {
 				x.Oldest = new(p.peakAt - min(h.peakSince, p.peakAt))
@@ -356,6 +378,9 @@ func (m *torchMemory) held() *table.Table {
 	t.Notes = m.notes()
 	if !failed {
 		t.Hide("failure_bytes")
+	}
+	if !inModules {
+		t.Hide("module")
 	}
 	return t
 }

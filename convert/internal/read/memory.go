@@ -31,8 +31,8 @@ func (c *Catalog) MemoryFromCalls() bool {
 	return c.MemorySource() == MemoryOfCalls && c.Totals[tracelog.KindMemory] == 0
 }
 
-// CallsFromCallbacks reports whether records of calls with arguments are CUPTI's, not those of probes: there are some of
-// functions that do something to memory alone.
+// CallsFromCallbacks reports whether records of calls with arguments are CUPTI's, not those of probes: there are some
+// of functions that do something to memory alone.
 func (c *Catalog) CallsFromCallbacks() bool {
 	return c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCallbacks
 }

@@ -42,8 +42,8 @@ type GoConfig struct {
 	// Calls are the functions of the runtime and the driver that get API records, in all their
 	// variants. Without any: the functions that create GPU work.
 	Calls []string
-	// Shown are functions of the driver whose calls CUPTI's callbacks give with their arguments: those that do something to
-	// memory. It takes the process's one subscription, and gives it back when a profiler in the program wants it.
+	// Shown are functions of the driver whose calls CUPTI's callbacks give with their arguments: those that do something
+	// to memory. It takes the process's one subscription, and gives it back when a profiler in the program wants it.
 	Shown        []*cudaapi.Function
 	Paused       bool // record nothing before Resume
 	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only

@@ -150,8 +150,8 @@ var records = []Table{
 				"that is tid", optional, member("NamespaceTID"),
 				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
 		}},
-	{Kind: 6, Name: "call", Owner: "tid", Sent: "extras", Meaning: "a call of a traced function, from its pair of uprobes " +
-		"or, where there are none, from CUPTI's callbacks",
+	{Kind: 6, Name: "call", Owner: "tid", Sent: "extras", Meaning: "a call of a traced function, from its pair of " +
+		"uprobes or, where there are none, from CUPTI's callbacks",
 		Fields: callFields()},
 	{Kind: 7, Name: "api", Owner: "tid", Sent: "apis", Meaning: "a CUPTI API record: a call with its correlation ID",
 		Doc: "is a CUPTI API record: a runtime or driver call with its correlation ID.", Fields: []Field{
