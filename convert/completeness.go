@@ -158,7 +158,7 @@ func shortfall(c *read.Catalog, s *Summary) (reasons []string) {
 func completeUntil(c *read.Catalog) (at uint64, ok bool) {
 	o := &c.Outcome
 	at = timeline.Never
-	if o.End == nil && c.Processes.Have(tracelog.KindCall) {
+	if o.End == nil && c.Processes.Have(tracelog.KindCall) && !c.CallsFromCallbacks() {
 		at, ok = o.CallsUntil(), true
 	}
 	for _, pid := range c.Processes.PIDs {

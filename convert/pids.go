@@ -27,7 +27,7 @@ func (s *pidSpace) offset(c *read.Catalog) uint32 {
 	for _, pid := range c.Processes.PIDs {
 		own[pid] = true
 	}
-	threads := c.Watermarks.Threads(&c.Names)
+	threads := c.Watermarks.Threads(c)
 	threads.TIDs(func(key read.ThreadKey) { own[key.TID] = true })
 	offset := uint32(0)
 	for s.collides(own, offset) {

@@ -17,7 +17,7 @@ type Recorded struct {
 func (l *log) recorded(s *Summary) Recorded {
 	r := Recorded{GPU: "none", Schedule: l.catalog.Meta[tracelog.MetaSchedule]}
 	switch {
-	case s.Pairs > 0:
+	case s.Pairs > 0 && !l.catalog.CallsFromCallbacks():
 		r.Calls = "uprobes"
 		r.Functions = l.catalog.Functions.Recorded()
 	case s.APIRecords > 0:

@@ -286,23 +286,30 @@ type MemorySource string
 
 // The values of a MemorySource.
 const (
-	MemoryCalls MemorySource = "calls" // probed calls
+	MemoryCalls MemorySource = "calls" // CUPTI's callbacks for the driver's functions that allocate and free
 	// CUPTI's records of allocations (kind MEMORY), where calls are not probed. Never unasked: they can kill a program.
 	// Once it has allocated in the order of a stream, cudaFreeAsync of memory of cudaMalloc, which is legal, is a SIGSEGV
 	// inside libcupti (H200, CUPTI 13.0.1, driver 580.159.04; testdata/gpu/allocations.cu, "mixed").
 	MemoryCUPTI MemorySource = "cupti"
+	MemoryNone  MemorySource = "none" // nothing, where calls are not probed
 )
 
 // describeMemory logs what tells what the program has allocated.
 func (c *calls) describeMemory() {
+	callbacks := c.source == CallsCUPTI
 	switch left := cudaapi.WithoutMemory(c.opts.Functions); {
-	case c.source == CallsCUPTI && c.opts.Memory == MemoryCUPTI:
+	case callbacks && c.opts.Memory == MemoryCUPTI:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCUPTI})
-	case c.source == CallsCUPTI:
-		c.withoutMemory("calls are not probed, and CUPTI's own records of allocations can crash a program " +
-			"(--memory cupti has them)")
+	case callbacks && c.opts.Memory != MemoryCalls:
+		c.withoutMemory("calls are not probed, and --memory none leaves CUPTI's callbacks out")
 	case c.source == CallsNone:
 		c.withoutMemory("calls are not recorded")
+	case len(left) == 0 && callbacks:
+		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCallbacks})
+		for _, f := range c.shown() {
+			c.log.Add(&tracelog.Function{ID: uint32(f.ID), Name: f.Name, Library: f.Library.String(),
+				Args: cudaapi.ArgSpec(f) + " " + cudaapi.ContextArgument + ":" + cudaapi.U32.String()})
+		}
 	case len(left) == 0:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCalls})
 	case len(left) == 1:
@@ -311,6 +318,20 @@ func (c *calls) describeMemory() {
 		c.withoutMemory(fmt.Sprintf("%s and %s that allocate or free are not probed", left[0],
 			figures.Count(len(left)-1, "other function", "other functions")))
 	}
+}
+
+// shown lists the functions whose calls come from CUPTI's callbacks: the chosen ones that do something to memory.
+// None of them is called often.
+func (c *calls) shown() (list []*cudaapi.Function) {
+	if c.source != CallsCUPTI || c.opts.Memory != MemoryCalls || len(cudaapi.WithoutMemory(c.opts.Functions)) > 0 {
+		return nil
+	}
+	for _, f := range c.opts.Functions {
+		if f.Shown() != nil {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // withoutMemory logs why nothing tells what the program has allocated.

@@ -39,7 +39,7 @@ type Options struct {
 
 	Calls CallSource
 	GPU   GPUSource
-	// Memory says what tells of allocated memory where calls are not probed; "" means MemoryCalls.
+	// Memory says what tells of allocated memory where calls are not probed; "" means MemoryNone.
 	Memory  MemorySource
 	Python  PythonSource  // of calls and samples; "" means PythonOff
 	PyTorch PyTorchSource // "" means PyTorchOff

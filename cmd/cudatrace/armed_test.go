@@ -164,7 +164,9 @@ func TestArmedDetach(t *testing.T) {
 	var maps []int
 	for n := range 6 {
 		b := startInBackground(t, "--flush-interval", "50ms", "--detach", "-p", fmt.Sprint(pid))
-		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "recording the calls and GPU work of launchloop") })
+		b.until(t, func() bool {
+			return strings.Contains(contents(t, b.stderr), "recording the calls and GPU work of launchloop")
+		})
 		b.stop(t)
 		if b.Kernels == 0 || !b.Complete || strings.Contains(b.recording.stderr, "CUPTI stays") {
 			t.Errorf("recording %d: %d kernels, complete %t\n%s", n, b.Kernels, b.Complete, b.recording.stderr)

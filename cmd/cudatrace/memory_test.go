@@ -27,7 +27,11 @@ func TestAllocatedMemory(t *testing.T) {
 		"driver":     {[]string{sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
 		"the last":   {[]string{"--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"all calls":  {[]string{"--api", "all", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"no rights":  {[]string{"--calls", "cupti", sim("vectoradd")}, 0, nil, "not recorded: calls are not probed, and CUPTI's own records of allocations can crash a program (--memory cupti has them)"},
+		"no rights":  {[]string{"--calls", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"driver's":   {[]string{"--calls", "cupti", sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
+		"its last":   {[]string{"--calls", "cupti", "--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"any kind":   {[]string{"--calls", "cupti", sim("functions")}, 4 << 20, []string{"device 4194304 14 14 0 4208836", "managed 4096 1 1 0 4096", "pinned 8192 1 1 0 8192"}, ""},
+		"unwanted":   {[]string{"--calls", "cupti", "--memory", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not probed, and --memory none leaves CUPTI's callbacks out"},
 		"of CUPTI":   {[]string{"--calls", "cupti", "--memory", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"no GPU":     {[]string{"--calls", "cupti", "--memory", "cupti", "--gpu", "none", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"no calls":   {[]string{"--calls", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not recorded"},
@@ -77,15 +81,16 @@ func usesOf(t *testing.T, r recording) (uses []string) {
 	return uses
 }
 
-// A program says what it has allocated, on several threads, and what it has not freed. Both sources have all of it, to
+// A program says what it has allocated, on several threads, and what it has not freed. All sources have all of it, to
 // the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of a stream, and say so.
-func TestAllocationsOfBothSources(t *testing.T) {
+func TestAllocationsOfAllSources(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"arrays", "mixed"}} {
-		for _, calls := range []string{"uprobe", "cupti"} {
-			t.Run(strings.Join(append(args, calls), " "), func(t *testing.T) {
+		for source, options := range map[string][]string{"uprobe": {"--calls", "uprobe"}, "callbacks": {"--calls", "cupti"},
+			"cupti": {"--calls", "cupti", "--memory", "cupti"}} {
+			t.Run(strings.Join(append(args, source), " "), func(t *testing.T) {
 				t.Parallel()
-				r := recordProgram(t, append([]string{"--no-convert", "--calls", calls, "--memory", "cupti", sim("allocations")}, args...)...)
+				r := recordProgram(t, slices.Concat([]string{"--no-convert"}, options, []string{sim("allocations")}, args)...)
 				var want []string
 				ordered, bytes, peak := uint64(0), uint64(0), uint64(0)
 				for line := range strings.Lines(r.stdout) {
@@ -104,14 +109,14 @@ func TestAllocationsOfBothSources(t *testing.T) {
 				if len(want) != 3 || ordered == 0 {
 					t.Fatalf("it says %q", r.stdout)
 				}
-				if calls == "uprobe" {
+				if source != "cupti" {
 					want[0] = withMore(t, want[0], ordered, bytes)
 				}
 				if diff := gocmp.Diff(want, usesOf(t, r)); diff != "" {
 					t.Errorf("memory (-want +got):\n%s", diff)
 				}
 				lacks := fmt.Sprintf("CUPTI's records lack the memory of %d calls such as cudaMallocAsync", ordered)
-				if (r.MemoryLacks == lacks) != (calls == "cupti") || r.PeakDevice != peak {
+				if (r.MemoryLacks == lacks) != (source == "cupti") || r.PeakDevice != peak {
 					t.Errorf("a peak of %d bytes, want %d; it lacks %q", r.PeakDevice, peak, r.MemoryLacks)
 				}
 				holders := printedStats(t, r.base+".cudatrace", "--report", "memory_holders", "--format", "csv")
@@ -119,8 +124,8 @@ func TestAllocationsOfBothSources(t *testing.T) {
 					t.Errorf("holders of other libraries, or of none:\n%s", holders)
 				}
 				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")
-				asked := map[string]string{"uprobe": ",false,", "cupti": ",,"}[calls]
-				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, asked) ||
+				asked := map[string]string{"cupti": ",,"}[source]
+				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, cmp.Or(asked, ",false,")) ||
 					strings.Count(room, "\n") != 2 {
 					t.Errorf("held when there was no memory:\n%s", room)
 				}

@@ -392,7 +392,7 @@ func TestCaptureRange(t *testing.T) {
 		t.Run(c.calls+c.option, func(t *testing.T) {
 			t.Parallel()
 			r := recordProgram(t, "--no-convert", "--calls", c.calls, "--capture-range", "cudaProfilerApi",
-				sim("profiler"), c.option[:2], c.option[2:], "-r", "3")
+				"--memory", "none", sim("profiler"), c.option[:2], c.option[2:], "-r", "3")
 			var inside uint64
 			_, line, _ := strings.Cut(r.stdout, "inside ")
 			if _, err := fmt.Sscanf(line, "kernels=%d", &inside); err != nil {
@@ -402,6 +402,18 @@ func TestCaptureRange(t *testing.T) {
 				t.Errorf("%d kernels, %d launches, want %d; unmatched %d, complete %t %q", r.Kernels, r.Launches, inside, r.Unmatched, r.Complete, r.Reasons)
 			}
 		})
+	}
+}
+
+// A profiler in the program that asks dlsym for cuptiSubscribe gets CUPTI's one subscription, which was there for memory.
+func TestSubscriptionIsGivenBack(t *testing.T) {
+	t.Parallel()
+	const why = "allocated memory is not recorded from here on: a profiler in the program has CUPTI's callbacks"
+	for memory, given := range map[string]bool{"calls": true, "none": false} {
+		r := recordProgram(t, "--no-convert", "--calls", "cupti", "--memory", memory, sim("profiler"), "-s", "1")
+		if strings.Contains(r.stderr, why) != given || r.Kernels != 300 || (r.PeakDevice > 0) != given {
+			t.Errorf("--memory %s: %d kernels, a peak of %d bytes:\n%s", memory, r.Kernels, r.PeakDevice, r.stderr)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ var reportLogs = []struct {
 }{
 	{[]string{"train"}, "run step path kernels idle"},
 	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step path kernels idle"},
-	{[]string{"graphs/python"}, "run step path kernels python flame memory idle"},
+	{[]string{"graphs/python"}, "run step path kernels python flame memory held idle"},
 	{[]string{"streams"}, "run step path kernels idle"},
 	{[]string{"operators"}, "run step path kernels python flame operators memory idle"},
 }
@@ -87,7 +87,7 @@ func TestReportSVG(t *testing.T) {
 		switch name {
 		case "ranks":
 			logs = gpuLogs([]string{"nccl-rank0", "nccl-rank1"})
-		case "python", "flame", "memory":
+		case "python", "flame", "memory", "held":
 			logs = gpuLogs([]string{"graphs/python"})
 		case "operators":
 			logs = gpuLogs([]string{"operators"})

@@ -248,6 +248,15 @@ func TestReportTimeline(t *testing.T) {
 	if width < 1000 {
 		t.Errorf("a frame that was clicked is %g wide", width)
 	}
+	// A click on the memory over time says who held it then.
+	said, _ := p.Eval(`(() => {
+		const all = [...document.querySelectorAll('#held rect.moment')];
+		all.reduce((a, b) => b.getBBox().width > a.getBBox().width ? b : a).dispatchEvent(new MouseEvent('click', {bubbles: true}));
+		return document.querySelector('#held svg + p').innerText;
+	})()`).(string)
+	if !strings.HasPrefix(said, "6.380960 s: 246.0 MiB held\n196.0 MiB /home/ann/train/testdata/gpu/ranks.py:21 <module>\n") {
+		t.Errorf("a click on a moment says %q", said)
+	}
 	p.quiet(path)
 }
 

@@ -40,6 +40,7 @@ func keyOf(s *timeline.Stream, w *timeline.Work) partKey {
 func NewOverview() *Overview {
 	o := &Overview{Stats: stats.New(), counters: activity.NewCounters(true), parts: make(map[partKey]timeline.Part)}
 	o.Stats.Fold()
+	o.Stats.FollowMemory()
 	return o
 }
 

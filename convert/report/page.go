@@ -28,6 +28,9 @@ var timelineScript string
 //go:embed flame.js
 var flameScript string
 
+//go:embed held.js
+var heldScript string
+
 var page = template.Must(template.New("page").Parse(pageText))
 
 // Numbers of what is shown.
@@ -119,8 +122,9 @@ func (r *Report) WriteHTML(w io.Writer, most int) error {
 		Heading: figures.Cut(r.Title, maxTableText), Names: r.Logs, Policy: source("style-src", chartStyle+pageStyle),
 	}
 	if r.Timeline != nil {
-		v.Policy += source("script-src", timelineScript+flameScript)
-		v.Script = template.HTML(dataPlace + "</script>\n<script>" + timelineScript + flameScript + "</script>\n")
+		script := timelineScript + flameScript + heldScript
+		v.Policy += source("script-src", script)
+		v.Script = template.HTML(dataPlace + "</script>\n<script>" + script + "</script>\n")
 	}
 	if more := len(r.Logs) - maxLogs; more > 0 {
 		v.Names = append(slices.Clone(r.Logs[:maxLogs]), figures.Count(more, "other log", "other logs"))

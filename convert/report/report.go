@@ -71,6 +71,7 @@ var charts = []struct {
 	{"flame", func(r *Report) *Chart { return r.flame() }},
 	{"operators", func(r *Report) *Chart { return r.operators() }},
 	{"memory", func(r *Report) *Chart { return r.heldMemory() }},
+	{"held", func(r *Report) *Chart { return r.heldOver() }},
 	{"idle", func(r *Report) *Chart { return r.idle() }},
 }
 

@@ -2,7 +2,9 @@ package stats
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/query"
 	"github.com/cudatrace/cudatrace/convert/internal/sketch"
@@ -28,10 +30,13 @@ type memory struct {
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
 	failed  []*outOfMemory
+	unread  bool   // some of failed have yet to learn who held memory, which has not changed since
+	follows bool   // who held device memory over time is kept
+	last    uint64 // time of the latest event
 }
 
 // A level is the device memory of a GPU in use, over all processes.
-type level struct{ current, peak, peakAt uint64 }
+type level struct{ current, physical, peak, peakAt uint64 }
 
 // change adds bytes to a level.
 func (m *memory) change(k *memoryKey, bytes, at uint64) {
@@ -68,6 +73,7 @@ type memoryUse struct {
 	current, peak, peakAt uint64
 	peaks                 uint64          // times that current rose above all before
 	threads               map[uint32]bool // that allocated or freed, by TID
+	over                  over
 }
 
 // A block is an address in a process.
@@ -104,6 +110,7 @@ type allocation struct {
 	use       *memoryUse
 	holder    *holder
 	bytes, at uint64
+	physical  bool // by a handle, to be mapped to addresses
 }
 
 func newMemory(c *clock) memory {
@@ -117,6 +124,7 @@ func newMemory(c *clock) memory {
 }
 
 func (m *memory) countAllocation(e *timeline.Allocation) {
+	m.readHeld()
 	key := memoryKey{e.Process, cudaapi.MemoryUseOf(e.Kind), e.GPU}
 	if key.use == cudaapi.PinnedMemory {
 		key.gpu = 0
@@ -124,6 +132,9 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 	r := m.rows.Of(key)
 	if e.Allocated == 0 && e.TID != 0 {
 		r.threads[e.TID] = true
+	}
+	if m.last = e.Time; m.follows && key.use == cudaapi.DeviceMemory {
+		r.over.until(e.Time, func() []HeldLine { return m.lineBytes(r, func(h *holder) uint64 { return h.current }) })
 	}
 	at := block{e.Process, e.Address}
 	known, was := m.live[at]
@@ -136,6 +147,9 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 		known.holder.current -= known.bytes
 		if l := m.gpus[known.use.gpu]; l != nil && known.use.use == cudaapi.DeviceMemory {
 			l.current -= min(l.current, known.bytes)
+			if known.physical {
+				l.physical -= min(l.physical, known.bytes)
+			}
 		}
 	}
 	switch {
@@ -149,6 +163,40 @@ func (m *memory) countAllocation(e *timeline.Allocation) {
 	default:
 		r.unmatched++
 	}
+}
+
+// lineBytes are the places that hold memory of a use, with bytes of theirs.
+func (m *memory) lineBytes(r *memoryUse, bytes func(*holder) uint64) (held []HeldLine) {
+	for _, h := range m.holders.List {
+		if h.use != r {
+			continue
+		}
+		place := h.line
+		if place == "" || strings.HasPrefix(place, "(") { // it has no Python line
+			place = cmp.Or(h.library, place, UnknownPlace)
+		}
+		held = append(held, HeldLine{place, bytes(h)})
+	}
+	return held
+}
+
+// heldOver is who held device memory of the process and the GPU with the highest peak.
+func (m *memory) heldOver() *HeldOver {
+	var r *memoryUse
+	for _, x := range m.rows.List {
+		if x.process != nil && x.use == cudaapi.DeviceMemory && x.peak > 0 && (r == nil || x.peak > r.peak) {
+			r = x
+		}
+	}
+	if r == nil || len(r.over.list) == 0 {
+		return nil
+	}
+	atPeak := m.lineBytes(r, func(h *holder) uint64 {
+		h.catchUp()
+		return h.atPeak
+	})
+	return &HeldOver{fmt.Sprintf("device memory of process %d, GPU %d", r.process.PID, r.gpu), r.over.whole(
+		momentOf(r.peakAt, atPeak), m.last, m.lineBytes(r, func(h *holder) uint64 { return h.current }))}
 }
 
 func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
@@ -177,10 +225,13 @@ func (m *memory) allocate(r *memoryUse, at block, e *timeline.Allocation) {
 	}
 	h.live++
 	h.current += bytes
-	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time)}
+	m.live[at] = allocation{r, h, bytes, cmp.Or(e.Allocated, e.Time), e.Kind == cudaapi.PhysicalKind}
 	r.live++
 	r.current += bytes
 	m.change(&r.memoryKey, bytes, e.Time)
+	if l := m.gpus[r.gpu]; e.Kind == cudaapi.PhysicalKind && l != nil {
+		l.physical = sketch.Sum(l.physical, bytes)
+	}
 	if r.current > r.peak {
 		r.peak, r.peakAt = r.current, e.Time
 		r.peaks++

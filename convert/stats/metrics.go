@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
@@ -19,8 +20,42 @@ type metrics struct {
 	sets  map[*timeline.MetricSet]*metricSet
 	order []*metricSet
 	users []timeline.GPUUser
+	used  map[uint32][]usedMemory // by GPU, in the order of time
 
 	ranges sampled.Ranges
+}
+
+// A usedMemory is how much memory of a GPU was in use from a sample on.
+type usedMemory struct {
+	at    uint64
+	bytes float64
+}
+
+// mostUsed bounds the changes that are kept of a GPU.
+const mostUsed = 1 << 16
+
+// takeUsed keeps NVML's samples of the memory in use where it changes.
+func (m *metrics) takeUsed(e *timeline.Samples) {
+	i := slices.IndexFunc(e.Set.Metrics, func(x metric.Metric) bool { return x.Name == metric.NameMemoryUsed })
+	if e.Set.Process != nil || e.Set.Source != metric.NVML || i < 0 {
+		return
+	}
+	for k := range e.List {
+		list, bytes := m.used[e.Set.GPU], e.List[k].Values[i]
+		if n := len(list); bytes >= 0 && n < mostUsed && (n == 0 || list[n-1].bytes != bytes) {
+			m.used[e.Set.GPU] = append(list, usedMemory{e.List[k].End, bytes})
+		}
+	}
+}
+
+// usedAt is how much memory of a GPU was in use at a time, by the latest sample before; ok is false if there is none.
+func (m *metrics) usedAt(gpu uint32, at uint64) (bytes uint64, ok bool) {
+	list := m.used[gpu]
+	i := sort.Search(len(list), func(i int) bool { return list[i].at > at })
+	if i == 0 || len(list) == mostUsed {
+		return 0, false
+	}
+	return uint64(list[i-1].bytes), true
 }
 
 // A metricSet has the values of a set over the time of GPU work.
@@ -30,12 +65,14 @@ type metricSet struct {
 }
 
 func newMetrics(c *clock, title func(uint32) string) metrics {
-	return metrics{clock: c, title: title, sets: make(map[*timeline.MetricSet]*metricSet), ranges: sampled.NewRanges()}
+	return metrics{clock: c, title: title, sets: make(map[*timeline.MetricSet]*metricSet),
+		used: make(map[uint32][]usedMemory), ranges: sampled.NewRanges()}
 }
 
 func (m *metrics) user(u *timeline.GPUUser) { m.users = append(m.users, *u) }
 
 func (m *metrics) countSamples(e *timeline.Samples) {
+	m.takeUsed(e)
 	if e.Set.Process == nil {
 		m.ranges.Take(e, m.clock.start)
 	}

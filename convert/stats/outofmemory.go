@@ -17,6 +17,9 @@ type outOfMemory struct {
 	count uint64 // such calls
 	held  uint64 // bytes
 	by    []heldBy
+
+	physical uint64 // bytes of these that are mapped to addresses by handles
+	unread   bool   // the last three are to be read before memory changes
 }
 
 // A heldBy is what a place held.
@@ -41,14 +44,29 @@ func (m *memory) outOfMemory(e *timeline.OutOfMemory) {
 		m.failed = append(m.failed, new(outOfMemory))
 	}
 	o := m.failed[i]
-	o.OutOfMemory, o.held, o.by = *e, 0, o.by[:0]
+	o.OutOfMemory, o.held, o.by, o.physical = *e, 0, o.by[:0], 0
 	o.count++
-	if !e.KnownGPU {
+	o.unread, m.unread = e.KnownGPU, true
+}
+
+// readHeld notes who held memory when calls failed. A program may try again and again: it is read once for each change.
+func (m *memory) readHeld() {
+	if !m.unread {
 		return
 	}
-	for _, h := range m.holders.List {
-		if h.use != nil && h.use.process != nil && h.use.use == cudaapi.DeviceMemory && h.use.gpu == e.GPU && h.current > 0 {
-			o.by, o.held = append(o.by, heldBy{h, h.current, h.since}), o.held+h.current
+	m.unread = false
+	for _, o := range m.failed {
+		if !o.unread {
+			continue
+		}
+		o.unread = false
+		for _, h := range m.holders.List {
+			if h.use != nil && h.use.process != nil && h.use.use == cudaapi.DeviceMemory && h.use.gpu == o.GPU && h.current > 0 {
+				o.by, o.held = append(o.by, heldBy{h, h.current, h.since}), o.held+h.current
+			}
+		}
+		if l := m.gpus[o.GPU]; l != nil {
+			o.physical = l.physical
 		}
 	}
 }
@@ -82,6 +100,7 @@ type outOfMemoryCells struct {
 }
 
 func (s *Sink) outOfMemory() *table.Table {
+	s.memory.readHeld()
 	python := s.anyPython()
 	var rows []outOfMemoryCells
 	var notes []string
@@ -118,6 +137,32 @@ func (s *Sink) outOfMemory() *table.Table {
 	return t
 }
 
+// usedBeside says how much more memory of the GPU was in use then, as NVML has it, and by whom.
+func (s *Sink) usedBeside(o *outOfMemory) string {
+	used, ok := s.metrics.usedAt(o.GPU, o.Time)
+	if !ok || used <= o.held {
+		return ""
+	}
+	text := fmt.Sprintf("; by NVML %s more were in use, of CUDA itself", table.Words(used-o.held, table.Bytes))
+	others := 0
+	for _, u := range s.metrics.users {
+		if u.GPU != o.GPU || u.Start > o.Time || u.End < o.Time {
+			continue
+		}
+		if others++; others > 2 {
+			continue
+		}
+		text += " and " + OtherProcess(u.PID, u.Name)
+		if u.Bytes > 0 {
+			text += ", which had at most " + table.Words(u.Bytes, table.Bytes)
+		}
+	}
+	if others > 2 {
+		text += fmt.Sprintf(" and %d others", others-2)
+	}
+	return text
+}
+
 // said says which call failed, and what would have made room for what it asked for.
 func (s *Sink) said(o *outOfMemory, python bool) string {
 	bytes := func(n uint64) string { return table.Words(n, table.Bytes) }
@@ -136,6 +181,11 @@ func (s *Sink) said(o *outOfMemory, python bool) string {
 	if all := s.busy.gpus[o.GPU].Memory; all > 0 {
 		text += ", which has " + bytes(all)
 	}
+	if o.physical > 0 {
+		text += fmt.Sprintf("; %s of these are mapped by handles (cuMemCreate, PyTorch's expandable segments)",
+			bytes(o.physical))
+	}
+	text += s.usedBeside(o)
 	if o.Bytes == 0 || o.held < o.Bytes {
 		return text
 	}

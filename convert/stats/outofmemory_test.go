@@ -17,7 +17,7 @@ func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	const head = `meta key=memory value=calls
 process pid=50 start=100
-device pid=50 id=0 name=G uuid=00 memory=1000
+device pid=50 id=0 name=G uuid=0a memory=1000
 device pid=50 id=1 name=G uuid=01 memory=1000
 context pid=50 id=1 device=0
 context pid=50 id=2 device=1
@@ -40,7 +40,19 @@ caller id=2 module=/lib/step.so address=0x20
 	refused := func(bytes int) string {
 		return call("cuMemAlloc_v2", 2, 2, fmt.Sprintf("devPtr=0 bytes=%d", bytes))
 	}
+	// 900 bytes of the GPU are in use when the call fails. A sample has twice that and 1.
+	const sampled = `metric_set id=1 source=1 device=0 uuid=0a interval=200
+metric set=1 index=0 name=memory_used label="Memory used" unit=2 value_kind=3 scale=1
+sample set=1 start=1050 dur=0 nvalues=1 value0=1401
+sample set=1 start=1250 dur=0 nvalues=1 value0=1801
+sample set=1 start=9000 dur=0 nvalues=1 value0=1901
+gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
+`
+	mapped := call("cuMemCreate", 2, 0, "allocation=6 bytes=150 type=1 handleTypes=0 locationType=1 location=0 flags=0")
 	for name, c := range map[string]struct{ log, rows, note string }{
+		"others":      {sampled + model + refused(500), "600 true", "GPU 0, which has 1000 B; by NVML 300 B more were in use, of CUDA itself and process 99 (python3), which had at most 64 B; "},
+		"mapped":      {model + mapped + refused(700), "600 false, 150 false", "; 150 B of these are mapped by handles (cuMemCreate, PyTorch's expandable segments); the 2"},
+		"again":       {model + refused(300) + refused(300) + refused(200) + call("cuMemAlloc_v2", 2, 0, "devPtr=16384 bytes=90"), "600 true", ", the last of 3 such calls; 600 B were held"},
 		"none":        {model + call("cuMemAlloc_v2", 2, 1, "devPtr=0 bytes=1"), "", ""},
 		"of the host": {model + call("cuMemHostAlloc", 0, 2, "hostPtr=0 bytes=9000 flags=0"), "", ""},
 		"one row":     {model + step + freed + elsewhere + refused(300), "600 true, 200 false", "; 600 B held by model.so since "},

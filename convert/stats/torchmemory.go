@@ -29,6 +29,8 @@ type torchMemory struct {
 	dropped uint64 // blocks beyond maxLive
 	blocks  uint64 // that were handed out
 	lines   uint64 // of these, with a Python line
+	follows bool   // who held memory over time is kept
+	last    uint64 // time of the latest event
 }
 
 // A torchPoolKey is a GPU of a process, which has an allocator of its own.
@@ -51,6 +53,7 @@ type torchPool struct {
 	failures       []findings.TorchFailure
 	failureEarlier uint64 // bytes that were held at the first failure and handed out before recording
 	failed         uint64
+	over           over
 }
 
 // A torchHolderKey is an allocator, and the Python line that asks for memory.
@@ -70,6 +73,7 @@ type torchHolder struct {
 	peakBlocks    uint64
 	peakSince     uint64
 	failure       uint64 // bytes held at the first failure
+	module        string // of PyTorch, in which the line asks; severalModules where there are some
 }
 
 // A torchBlock is a block that the program holds.
@@ -94,6 +98,9 @@ func newTorchMemory(c *clock) torchMemory {
 func (m *torchMemory) take(b *timeline.TorchBlock) {
 	p := m.pools.Of(torchPoolKey{b.Process, b.GPU})
 	at := block{b.Process, b.Address}
+	if m.last = b.Time; m.follows {
+		p.over.until(b.Time, func() []HeldLine { return m.lineBytes(p, func(h *torchHolder) uint64 { return h.current }) })
+	}
 	switch was := m.live[at]; {
 	case b.OutOfMemory:
 		m.fail(p, b)
@@ -126,6 +133,7 @@ func (p *torchPool) level(b *timeline.TorchBlock) {
 
 func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
 	h := m.holders.Of(torchHolderKey{p, torchLine(b)})
+	h.within(b.Python)
 	if b.Since == 0 {
 		m.blocks++
 		h.count++
@@ -150,6 +158,23 @@ func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
 	h.current += k.bytes
 	p.known += k.bytes
 	m.live[at] = k
+}
+
+const severalModules = "(several)"
+
+// within notes the module in which a block was asked for, the innermost one.
+func (h *torchHolder) within(at *timeline.Python) {
+	name := ""
+	if list := modulesOf(at); len(list) > 0 {
+		name = list[0].name
+	}
+	switch {
+	case name == "" || h.pool == nil:
+	case h.module == "":
+		h.module = name
+	case h.module != name:
+		h.module = severalModules
+	}
 }
 
 func (m *torchMemory) remove(at block, k *torchBlock) {
@@ -207,6 +232,35 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 	})
 	f.Holders = slices.Clone(f.Holders[:min(len(f.Holders), maxTorchHolders)])
 	p.failures = append(p.failures, f)
+}
+
+// lineBytes are the lines of an allocator, with bytes of theirs.
+func (m *torchMemory) lineBytes(p *torchPool, bytes func(*torchHolder) uint64) (held []HeldLine) {
+	for _, h := range m.holders.List {
+		if h.pool == p {
+			held = append(held, HeldLine{h.line, bytes(h)})
+		}
+	}
+	return held
+}
+
+// heldOver is who held memory of the allocator with the highest peak.
+func (m *torchMemory) heldOver() *HeldOver {
+	var p *torchPool
+	for _, x := range m.pools.List {
+		if x.process != nil && x.peak > 0 && (p == nil || x.peak > p.peak) {
+			p = x
+		}
+	}
+	if p == nil || len(p.over.list) == 0 {
+		return nil
+	}
+	atPeak := m.lineBytes(p, func(h *torchHolder) uint64 {
+		h.catchUp()
+		return h.peakBytes
+	})
+	return &HeldOver{fmt.Sprintf("PyTorch's cache of process %d, GPU %d", p.process.PID, p.gpu), p.over.whole(
+		momentOf(p.peakAt, atPeak), m.last, m.lineBytes(p, func(h *torchHolder) uint64 { return h.current }))}
 }
 
 // torchFailures returns the requests of a process that failed: the first ones, and how many in all.
@@ -270,9 +324,11 @@ var torchMemoryReport = Report{
 
 // torchCells is a row of torch_memory.
 type torchCells struct {
-	Name string  `key:"name" title:"Python line"`               // Python line that asked for the memory
-	PID  *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
-	GPU  *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // =
+	Name string `key:"name" title:"Python line"` // Python line that asked for the memory
+	// module of PyTorch in which it asked, as in `modules`, the innermost one; `(several)` if not always the same
+	Module string  `key:"module" title:"module" rank:"4"`
+	PID    *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
+	GPU    *uint32 `key:"gpu" title:"GPU" rank:"4" unit:"id"`     // =
 	// bytes held when the program held most, and their part of what it held
 	AtPeak *uint64  `key:"peak_bytes" title:"at the peak" rank:"1"`
 	Share  *float64 `key:"share" title:"share" rank:"1"`        // =
@@ -289,12 +345,13 @@ type torchCells struct {
 // held returns the report of who holds what.
 func (m *torchMemory) held() *table.Table {
 	rows := make([]torchCells, 0, len(m.holders.List))
-	failed := false
+	failed, inModules := false, false
 	for _, h := range m.holders.List {
 		h.catchUp()
+		inModules = inModules || h.module != ""
 		x := torchCells{Name: other, Current: h.current, Held: h.live, Count: h.count, Bytes: h.bytes}
 		if p := h.pool; p != nil && p.process != nil {
-			x.Name, x.PID, x.GPU = h.line, &p.process.PID, &p.gpu
+			x.Name, x.Module, x.PID, x.GPU = h.line, h.module, &p.process.PID, &p.gpu
 			x.AtPeak, x.Share, x.Blocks = &h.peakBytes, table.ShareOf(h.peakBytes, p.peak), &h.peakBlocks
 			if h.peakBlocks > 0 {
 				x.Oldest = new(p.peakAt - min(h.peakSince, p.peakAt))
@@ -321,6 +378,9 @@ func (m *torchMemory) held() *table.Table {
 	t.Notes = m.notes()
 	if !failed {
 		t.Hide("failure_bytes")
+	}
+	if !inModules {
+		t.Hide("module")
 	}
 	return t
 }

@@ -82,3 +82,40 @@ func TestTorchMemorySteps(t *testing.T) {
 		}
 	}
 }
+
+// A line has the module in which it asks for memory: the innermost function forward around it.
+func TestTorchMemoryModules(t *testing.T) {
+	t.Parallel()
+	log := convert.Log{Name: "log", Open: logtest.Assemble(t, `process pid=50 start=100
+python_frame id=1 file=/home/ann/train.py function=main first_line=3 line=40
+python_frame id=2 file=/home/ann/model.py function=Model.forward first_line=20 line=25
+python_frame id=3 file=/home/ann/model.py function=MLP.forward first_line=30 line=31
+python_frame id=4 file=/home/ann/model.py function=scratch first_line=50 line=51
+python_stack id=1 frame=1
+python_stack id=2 parent=1 frame=2
+python_stack id=3 parent=2 frame=3
+python_stack id=4 parent=2 frame=4
+python_stack id=5 parent=3 frame=4
+torch_memory pid=50 tid=50 time=1000 address=0x1000 bytes=400 allocated=400 reserved=4096 device=0 python=1
+torch_memory pid=50 tid=50 time=1100 address=0x2000 bytes=300 allocated=700 reserved=4096 device=0 python=3
+torch_memory pid=50 tid=50 time=1200 address=0x3000 bytes=100 allocated=800 reserved=4096 device=0 python=4
+torch_memory pid=50 tid=50 time=1300 address=0x4000 bytes=100 allocated=900 reserved=4096 device=0 python=5
+`)}
+	s := stats.New()
+	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range s.Tables(stats.Facts{}) {
+		for _, row := range r.Rows {
+			if r.Name == "torch_memory" {
+				got = append(got, fmt.Sprintf("%v: %v", row.Cells[0], cell(r, row, "module")))
+			}
+		}
+	}
+	want := []string{`/home/ann/train.py:40 main: <nil>`, `/home/ann/model.py:31 MLP.forward: MLP.forward`,
+		`/home/ann/model.py:51 scratch: (several)`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("modules (-want +got):\n%s", diff)
+	}
+}

@@ -151,6 +151,42 @@ func (f *Function) Allocating() bool {
 	return r != nil && r.does <= lastAllocating
 }
 
+// ContextArgument is the argument, behind those of the function, that has CUPTI's number of the thread's context, where
+// calls are from CUPTI's callbacks.
+const ContextArgument = "cuptiContext"
+
+// A Place is where CUPTI's callbacks find a recorded value of a call: the arguments lie there as in a struct.
+type Place struct {
+	At, Bytes int
+	Out       bool // there is a pointer, to what is Offset bytes behind
+	Offset    int
+}
+
+// Shown returns where CUPTI's callbacks find the recorded arguments of a function of the driver that does something to
+// memory, in their order; nil for any other function.
+func (f *Function) Shown() (places []Place) {
+	if f.Library != Driver || memoryOf[f.Base()] == nil {
+		return nil
+	}
+	at, next := 0, 0 // of the argument before, and of the one behind it
+	for index, i := 0, 0; i < len(f.Args); index++ {
+		size := 8
+		if a := f.Args[i]; a.Index == index && a.From == FromArgument {
+			size = a.Type.Bytes()
+		}
+		at = (next + size - 1) / size * size
+		next = at + size
+		for ; i < len(f.Args) && f.Args[i].Index == index; i++ {
+			a := f.Args[i]
+			if a.From == FromValue {
+				return nil
+			}
+			places = append(places, Place{at, a.Type.Bytes(), a.From != FromArgument, a.Offset})
+		}
+	}
+	return places
+}
+
 // NoDevice stands for a device that is not known.
 const NoDevice = math.MaxUint32
 
@@ -165,6 +201,7 @@ type MemoryCall struct {
 	Stream  uint64 // the handle, 0 for a default stream
 	Ordered bool   // in the order of a stream
 	Device  uint32 // as the process numbers it, NoDevice where the call does not say it
+	Context uint32 // CUPTI's number of the thread's context, 0 where it is not known
 }
 
 // A MemoryReader reads what calls of a function do from their recorded arguments.
@@ -172,6 +209,7 @@ type MemoryReader struct {
 	row                             *memoryRow
 	at, of, pool, stream, device    int // indexes of arguments, -1 for none
 	kind, place, placed             int // type, locationType, location
+	context                         int // ContextArgument
 	factors                         []int
 	width, height, depth            int
 	format, channels, levels, flags int
@@ -201,9 +239,10 @@ func ReadMemory(name, spec string) *MemoryReader {
 		return i
 	}
 	r := &MemoryReader{row: row, at: find(row.at, row.at != ""), of: -1, pool: -1,
-		stream: find("stream", row.does == BeginsCapture || row.does == EndsCapture),
-		device: find("device", row.does == SelectsDevice),
-		kind:   find("type", false), place: find("locationType", false), placed: find("location", false),
+		stream:  find("stream", row.does == BeginsCapture || row.does == EndsCapture),
+		device:  find("device", row.does == SelectsDevice),
+		context: find(ContextArgument, false),
+		kind:    find("type", false), place: find("locationType", false), placed: find("location", false),
 		isArray: row.bytes == "array"}
 	switch row.does {
 	case Maps:
@@ -245,7 +284,7 @@ func (r *MemoryReader) Read(args []uint64, ret int32) (c MemoryCall, ok bool) {
 	}
 	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Address: value(r.at), Of: value(r.of), Pool: value(r.pool),
 		Stream:  value(r.stream),
-		Ordered: r.stream >= 0, Device: NoDevice}
+		Ordered: r.stream >= 0, Device: NoDevice, Context: uint32(value(r.context))}
 	if r.device >= 0 {
 		c.Device = uint32(value(r.device))
 	}
@@ -270,7 +309,7 @@ func (r *MemoryReader) Requested(args []uint64) (c MemoryCall, ok bool) {
 		}
 		return args[i]
 	}
-	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Device: NoDevice}
+	c = MemoryCall{Does: r.row.does, Kind: r.row.kind, Device: NoDevice, Context: uint32(value(r.context))}
 	r.locate(&c, value)
 	return c, (c.Does == Allocates || c.Does == Creates) && r.size(&c, value)
 }

@@ -178,3 +178,31 @@ func TestAllocatedBy(t *testing.T) {
 		}
 	}
 }
+
+// CUPTI's callbacks show arguments as a struct has them: each function that does something to memory is found there.
+func TestShown(t *testing.T) {
+	t.Parallel()
+	for _, f := range Functions(All) {
+		places := f.Shown()
+		if f.Library == Driver && f.Allocating() && len(places) != len(f.Args) {
+			t.Errorf("%s: %d places for %d arguments", f.Name, len(places), len(f.Args))
+		}
+		for _, p := range places {
+			if p.At+p.Bytes > 255 || p.Offset > 255 || p.At%p.Bytes != 0 {
+				t.Errorf("%s: %+v", f.Name, p)
+			}
+		}
+	}
+	for name, want := range map[string][]Place{
+		"cuMemAllocPitch_v2":   {{0, 8, true, 0}, {8, 8, true, 0}, {16, 8, false, 0}, {24, 8, false, 0}, {32, 4, false, 0}},
+		"cuMemFreeAsync_ptsz":  {{0, 8, false, 0}, {8, 8, false, 0}},
+		"cuArrayCreate_v2":     {{0, 8, true, 0}, {8, 8, true, 0}, {8, 8, true, 8}, {8, 4, true, 16}, {8, 4, true, 20}},
+		"cuMemHostRegister_v2": {{0, 8, false, 0}, {8, 8, false, 0}, {16, 4, false, 0}},
+		"cudaMalloc":           nil,
+		"cuLaunchKernel":       nil,
+	} {
+		if got := ByName(name).Shown(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -144,6 +144,14 @@ func At(c *cudaapi.MemoryCall, start, end uint64) uint64 {
 	return end
 }
 
+// Locate sets the device of what a call allocates or creates on the thread's current one, that of the thread's context.
+func Locate(c *cudaapi.MemoryCall, device uint32) {
+	makes := c.Does == cudaapi.Allocates || c.Does == cudaapi.Creates || c.Does == cudaapi.MakesPool
+	if makes && c.Pool == 0 && c.Device == cudaapi.NoDevice {
+		c.Device = device
+	}
+}
+
 // OfRecord returns what a record says that was written in place of calls: by CUPTI, or for the last part of a
 // recording.
 func OfRecord(m *tracelog.Memory) cudaapi.MemoryCall {

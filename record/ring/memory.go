@@ -18,7 +18,8 @@ type memory struct {
 	calls     bool // calls tell what is allocated: the recording says so
 	readers   map[uint32]*cudaapi.MemoryReader
 	processes map[uint32]*livemem.ProcessMemory
-	started   map[uint32]uint64 // when the program of a process did
+	started   map[uint32]uint64    // when the program of a process did
+	contexts  map[[2]uint32]uint32 // devices, by process and CUPTI's number of the context
 	room      livemem.Room
 	pending   []memoryEvent // of the latest segment: an earlier one may follow in the next segment
 	window    *memoryWindow // of a snapshot, else nil
@@ -44,14 +45,15 @@ type memoryEvent struct {
 
 func newMemory() *memory {
 	return &memory{readers: map[uint32]*cudaapi.MemoryReader{}, processes: map[uint32]*livemem.ProcessMemory{},
-		started: map[uint32]uint64{},
-		room:    livemem.Room{Most: maxOpen}}
+		started: map[uint32]uint64{}, contexts: map[[2]uint32]uint32{},
+		room: livemem.Room{Most: maxOpen}}
 }
 
 func (m *memory) clone() *memory {
 	c := newMemory()
 	c.calls, c.readers, c.started, c.pending = m.calls, maps.Clone(m.readers), maps.Clone(m.started),
 		slices.Clone(m.pending)
+	c.contexts = maps.Clone(m.contexts)
 	for pid, p := range m.processes {
 		c.processes[pid] = p.Clone(&c.room, c.changed(pid))
 	}
@@ -63,7 +65,7 @@ func (m *memory) clone() *memory {
 func (m *memory) fold(of *segment) error {
 	// Blocks come in any order, and calls refer to functions.
 	err := of.each(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMeta, tracelog.KindFunction, tracelog.KindProcess,
-		tracelog.KindProcessEnd}}, func(b *tracelog.Block) {
+		tracelog.KindProcessEnd, tracelog.KindContext}}, func(b *tracelog.Block) {
 		x := tracelog.NewRecord(b.Kind)
 		for i := range b.N {
 			x.Read(b, i)
@@ -83,10 +85,15 @@ func (m *memory) fold(of *segment) error {
 func (m *memory) define(x tracelog.Record) {
 	switch x := x.(type) {
 	case *tracelog.Meta:
-		m.calls = m.calls || x.Key == tracelog.MetaMemory && x.Value == tracelog.MemoryOfCalls
+		m.calls = m.calls || x.Key == tracelog.MetaMemory &&
+			(x.Value == tracelog.MemoryOfCalls || x.Value == tracelog.MemoryOfCallbacks)
 	case *tracelog.Function:
 		if r := cudaapi.ReadMemory(x.Name, x.Args); r != nil && len(m.readers) < maxDefinitions {
 			m.readers[x.ID] = r
+		}
+	case *tracelog.Context:
+		if len(m.contexts) < maxDefinitions {
+			m.contexts[[2]uint32{x.PID, x.ID}] = x.Device
 		}
 	case *tracelog.Process:
 		if before, known := m.started[x.PID]; known && x.Start > before {
@@ -111,6 +118,9 @@ func (m *memory) block(b *tracelog.Block) {
 			continue
 		}
 		if c, ok := r.Read(x.Args[:x.NArgs], x.Ret); ok {
+			if device, known := m.contexts[[2]uint32{x.PID, c.Context}]; known {
+				livemem.Locate(&c, device)
+			}
 			m.pending = append(m.pending, memoryEvent{livemem.At(&c, x.Enter, x.Enter+x.Dur), x.Enter, x.PID, x.TID, false, c})
 		}
 	}

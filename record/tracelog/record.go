@@ -167,8 +167,8 @@ const (
 	MetaSchedule = "schedule" // options that left parts of the program out; absent otherwise
 	MetaOptions  = "options"  // of the recording, as a command line has them; absent without any
 	MetaWork     = "gpu_work" // WorkUnwanted; absent otherwise
-	// MemoryOfCalls, MemoryOfCUPTI, or why the log knows nothing of allocated memory; absent in logs of early versions with
-	// CUPTI's records of it
+	// MemoryOfCalls, MemoryOfCallbacks, MemoryOfCUPTI, or why the log knows nothing of allocated memory; absent in logs of
+	// early versions with CUPTI's records of it
 	MetaMemory = "memory"
 
 	// why processes of the program may have used CUDA unrecorded and unnoticed; absent if none can have
@@ -199,6 +199,10 @@ const WorkUnwanted = "unwanted"
 
 // MemoryOfCalls is the value of MetaMemory where the log has the calls of all functions that allocate and free.
 const MemoryOfCalls = "calls"
+
+// MemoryOfCallbacks is the value of MetaMemory where it has them from CUPTI's callbacks: with the process's own
+// numbers of threads, and beside the API records of the same calls.
+const MemoryOfCallbacks = "callbacks"
 
 // MemoryOfCUPTI is the value of MetaMemory where CUPTI records allocations, without those in the order of a stream. An
 // allocation that was not released when its process handed over its last records has no release; without that handing

@@ -85,7 +85,8 @@ type Thread struct {
 	NamespaceTID uint32 // the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID
 }
 
-// Call is a call of a traced function, from its pair of uprobes.
+// Call is a call of a traced function, from its pair of uprobes or, where there are none,
+// from CUPTI's callbacks.
 type Call struct {
 	PID    uint32
 	TID    uint32

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Compares what a log has of allocated memory with what its program, allocations.cu, says: a line for each use.
 #
-# Usage: allocations.py CUDATRACE LOG STDOUT uprobe|cupti
+# Usage: allocations.py CUDATRACE LOG STDOUT uprobe|calls|cupti, with the source of --memory where calls are not probed
 import json
 import re
 import subprocess
@@ -23,7 +23,7 @@ for line in open(stdout):
         ordered = {k: int(v) for k, v in words.items()}
 if len(truth) != 3 or not ordered:
     sys.exit(f"{stdout}: it says {truth} {ordered}")
-if calls == "uprobe":  # CUPTI's records lack these
+if calls != "cupti":  # CUPTI's records lack these
     device = truth["device"]
     device["allocations"] += ordered["allocations"]
     device["frees"] += ordered["allocations"]

@@ -87,7 +87,7 @@ fi
 if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same lines and exit code in each mode
 	nvcc -std=c++17 -o oddities oddities.cu -lcuda && ./oddities >"$out/oddities.plain" || exit 1
 	grep died "$out/oddities.plain" && failed=1 # by itself
-	for mode in "" "--calls cupti" "--api all" "--gpu-metrics=1000" "--last 10s" "--gpu none"; do
+	for mode in "" "--calls cupti" "--calls cupti --memory none" "--api all" "--gpu-metrics=1000" "--last 10s" "--gpu none"; do
 		read -ra flags <<<"$mode"
 		"$cudatrace" record -q --no-convert "${flags[@]}" -o "$out/oddities" ./oddities >"$out/oddities.stdout" 2>"$out/oddities.stderr"
 		code=$?
@@ -97,18 +97,21 @@ if [[ oddities =~ $only ]]; then # legal oddities and refused calls: the same li
 	done
 	flags=()
 fi
-if [[ allocations =~ $only ]]; then # both sources of memory have what the program says that it allocated
+if [[ allocations =~ $only ]]; then # all sources of memory have what the program says that it allocated
 	nvcc -o allocations allocations.cu && nvcc -cudart shared -o allocations-shared allocations.cu || exit 1
 	for program in "allocations" "allocations-shared arrays" "allocations mixed"; do
 		read -ra run <<<"$program"
-		for calls in uprobe cupti; do
-			[ "$program $calls" = "allocations mixed cupti" ] && continue # CUPTI's records kill it
-			log=$out/${program// /-}-$calls
-			"$cudatrace" record -q --no-convert --calls "$calls" --memory cupti -o "$log" ./"${run[@]}" >"$log.stdout" 2>"$log.stderr" || failed=1
+		for source in uprobe calls cupti; do # with cupti, calls are not probed, as with calls
+			[ "$program $source" = "allocations mixed cupti" ] && continue # CUPTI's records kill it
+			log=$out/${program// /-}-$source
+			flags=(--calls cupti --memory "$source")
+			[ $source = uprobe ] && flags=(--calls uprobe)
+			"$cudatrace" record -q --no-convert "${flags[@]}" -o "$log" ./"${run[@]}" >"$log.stdout" 2>"$log.stderr" || failed=1
 			cat "$log.stderr"
-			python3 allocations.py "$cudatrace" "$log.cudatrace" "$log.stdout" "$calls" >>table || failed=1
+			python3 allocations.py "$cudatrace" "$log.cudatrace" "$log.stdout" "$source" >>table || failed=1
 		done
 	done
+	flags=()
 fi
 if [[ conditional =~ $only ]]; then # which work in the bodies of conditional nodes has its call
 	nvcc -o conditional conditional.cu || exit 1

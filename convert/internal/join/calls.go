@@ -23,7 +23,7 @@ type threads struct {
 type threadCalls = owner[read.ThreadKey, read.Call, *stack]
 
 func newThreads(c *read.Catalog, programs map[uint32][]*program, o *stackOutput) *threads {
-	l := &threads{programs: programs, output: o, lows: c.Watermarks.Threads(&c.Names)}
+	l := &threads{programs: programs, output: o, lows: c.Watermarks.Threads(c)}
 	l.byKey = make(map[read.ThreadKey]*threadCalls)
 	l.open = func(key read.ThreadKey) (*read.Merger[read.Call], read.Lows) {
 		return o.calls.Thread(c.Processes.Get(key.PID)), l.lows.Of(key)
@@ -141,13 +141,18 @@ func (s *stack) place(r *read.Call) {
 	}
 	allocates := s.memoryCall(r)
 	s.join(r)
-	if allocates == nil {
+	s.describe(allocates)
+}
+
+// describe has the innermost open call described when it is closed and all that belongs to it is known.
+func (s *stack) describe(in *timeline.Call) {
+	if in == nil {
 		return
 	}
 	if c := s.open[len(s.open)-1]; c.allocates == nil {
-		c.allocates = allocates
+		c.allocates = in
 	} else { // the driver's call within a runtime's call
-		*allocates = c.asCause()
+		*in = c.asCause()
 	}
 }
 
@@ -158,23 +163,29 @@ func (s *stack) outOfMemory(r *read.Call) {
 	switch c := s.program.catalog; {
 	case c.MemoryFromCalls() && r.Function.Memory != nil:
 		var allocates bool
+		if r.Rank != read.Pair {
+			return // an API record has no arguments
+		}
 		if asked, allocates = r.Function.Memory.Requested(r.Arguments.Args); !allocates {
 			return
 		}
+		s.program.locate(&asked)
 	case !c.MemoryWithoutCalls():
 		return
 	case cudaapi.AllocatesApart(r.Function.Name):
 		asked.Kind = cudaapi.DeviceKind
 	}
 	if cudaapi.MemoryUseOf(asked.Kind) == cudaapi.DeviceMemory && s.memory.counts(r.End) && len(s.open) > 0 {
-		s.program.memoryIn(s.memory).addRefused(s.tid, &asked, r.End, s.open[len(s.open)-1].asCause())
+		by := new(timeline.Call)
+		s.program.memoryIn(s.memory).addRefused(s.tid, &asked, r.End, by)
+		s.describe(by)
 	}
 }
 
 // memoryCall takes a call of a function that allocates, frees, or sets where memory is. It returns where to
 // describe a call that allocates, nil for any other one.
 func (s *stack) memoryCall(r *read.Call) *timeline.Call {
-	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn|tracelog.CallEntry) != 0 ||
+	if r.Flags&(tracelog.CallUnfinished|tracelog.CallNoReturn|tracelog.CallEntry) != 0 || r.Rank != read.Pair ||
 		!s.program.catalog.MemoryFromCalls() {
 		return nil
 	}
@@ -182,6 +193,7 @@ func (s *stack) memoryCall(r *read.Call) *timeline.Call {
 	if !ok || !s.memory.counts(livemem.At(&c, r.Start, r.End)) {
 		return nil
 	}
+	s.program.locate(&c)
 	return s.program.memoryIn(s.memory).addCall(s.tid, &c, r.Start, r.End)
 }
 
@@ -370,10 +382,12 @@ func (s *stack) unclosed() uint64 {
 // merge adds another record of a call to the call's slice. It reports false for a record of
 // another call.
 func (s *stack) merge(c *call, r *read.Call, from state) bool {
+	// CUPTI may take the time of a call's end before its callback or behind it.
+	same := c.state&from == 0 && c.fn.Same(r.Function)
 	switch {
-	case c.state&committed != 0 || r.End > c.End:
+	case c.state&committed != 0 || r.End > c.End && !(same && s.program.catalog.CallsFromCallbacks()):
 		return false
-	case c.state&from == 0 && c.fn.Same(r.Function):
+	case same:
 		s.completeCall(c, r, from)
 	case s.isInner(c, r, from):
 		s.addInner(c, r, from)

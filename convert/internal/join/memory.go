@@ -186,8 +186,8 @@ func (p *programMemory) addRecord(m *tracelog.Memory, at uint64) {
 }
 
 // addRefused takes a call that failed because there was no device memory for what it asked for.
-func (p *programMemory) addRefused(tid uint32, asked *cudaapi.MemoryCall, at uint64, by timeline.Call) {
-	p.usage.pending.add(memoryEvent{process: p, at: at, what: ofRefusal, tid: tid, call: *asked, by: &by})
+func (p *programMemory) addRefused(tid uint32, asked *cudaapi.MemoryCall, at uint64, by *timeline.Call) {
+	p.usage.pending.add(memoryEvent{process: p, at: at, what: ofRefusal, tid: tid, call: *asked, by: by})
 }
 
 // refused shows such a call. The GPU is that of the call, or of its thread; where calls don't tell, the process's only

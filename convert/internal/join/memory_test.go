@@ -433,7 +433,7 @@ func TestRefused(t *testing.T) {
 	r := newMemoryRun()
 	a := r.process("a")
 	by := timeline.Call{Function: &timeline.Function{Name: "cuMemCreate"}}
-	refuse := func(at uint64, asked cudaapi.MemoryCall) { a.addRefused(7, &asked, at, by) }
+	refuse := func(at uint64, asked cudaapi.MemoryCall) { a.addRefused(7, &asked, at, &by) }
 	unknown := cudaapi.MemoryCall{Kind: cudaapi.DeviceKind, Device: cudaapi.NoDevice}
 	refuse(5, unknown)
 	r.do(operation{"a", 10, allocates, device, 1, 0x1, 100}, operation{"a", 12, allocates, pinned, 0, 0x4, 1})

@@ -5,6 +5,8 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/cudaapi"
+	"github.com/cudatrace/cudatrace/record/livemem"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -62,7 +64,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 		Program: g, catalog: c, offset: offset, threads: make(map[uint32]*timeline.Thread),
 		horizon: c.Horizon(g), correlated: c.Correlated(g), handedOver: c.HandedOver(g),
 		// In a log that grows, the first of the probed calls may be still to come.
-		probed:  of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls(),
+		probed:  (of.Has(tracelog.KindCall) || c.Follows() && c.MemoryFromCalls()) && !c.CallsFromCallbacks(),
 		hasWork: of.HasWork() || c.Follows(), hasMarkers: of.Has(tracelog.KindMarker),
 		python: c.Pythons.Any(), spans: c.Processes.Have(tracelog.KindOperatorSpan),
 	}
@@ -80,7 +82,7 @@ func newProgram(c *read.Catalog, of *read.ProcessRecords, g *read.Program, offse
 	if p.hasWork {
 		if c.Nodes.Any() {
 			lack := timeline.CapturedBefore
-			if !of.Has(tracelog.KindCall) || c.Filtered() {
+			if !of.Has(tracelog.KindCall) || c.CallsFromCallbacks() || c.Filtered() {
 				lack = timeline.CaptureUnseen
 			}
 			p.captures = newCaptures(&c.Nodes, g, lack)
@@ -99,6 +101,13 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 		p.threads[tid] = t
 	}
 	return t
+}
+
+// locate finds the device of a call by the thread's context.
+func (p *program) locate(c *cudaapi.MemoryCall) {
+	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known {
+		livemem.Locate(c, of.Device)
+	}
 }
 
 // memoryIn returns the program's part of the usage of memory.

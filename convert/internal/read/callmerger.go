@@ -106,7 +106,7 @@ func (l *Calls) NewArguments(args []uint64) *timeline.Arguments {
 }
 
 func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
-	if b.Kind == tracelog.KindAPI {
+	if b.Kind == tracelog.KindAPI || l.catalog.CallsFromCallbacks() {
 		return l.catalog.Names.HostTID(uint32(pid), uint32(tid))
 	}
 	return uint32(tid)

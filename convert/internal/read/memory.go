@@ -12,7 +12,7 @@ const (
 // MemorySource returns where the log's knowledge of allocated memory comes from; "" if that is not known.
 func (c *Catalog) MemorySource() string {
 	switch c.Meta[tracelog.MetaMemory] {
-	case tracelog.MemoryOfCalls:
+	case tracelog.MemoryOfCalls, tracelog.MemoryOfCallbacks:
 		return MemoryOfCalls
 	case tracelog.MemoryOfCUPTI:
 		return MemoryOfCUPTI
@@ -29,6 +29,12 @@ func (c *Catalog) MemorySource() string {
 // records of them, which know what came before.
 func (c *Catalog) MemoryFromCalls() bool {
 	return c.MemorySource() == MemoryOfCalls && c.Totals[tracelog.KindMemory] == 0
+}
+
+// CallsFromCallbacks reports whether records of calls with arguments are CUPTI's, not those of probes: there are some
+// of functions that do something to memory alone.
+func (c *Catalog) CallsFromCallbacks() bool {
+	return c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCallbacks
 }
 
 // MemoryWithoutCalls reports whether CUPTI recorded allocations without saying which call allocates, and none in the

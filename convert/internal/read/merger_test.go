@@ -29,7 +29,7 @@ func newThreadMerge(t testing.TB, open logtest.Opener, filter *tracelog.Filter) 
 	m := &threadMerge{catalog: numbered(t, open), reader: openLog(t, open)}
 	m.calls = NewCalls(m.catalog, &Wanted{Filter: filter}, &m.counts)
 	m.merger = m.calls.Thread(m.catalog.Processes.Get(1))
-	threads := m.catalog.Watermarks.Threads(&m.catalog.Names)
+	threads := m.catalog.Watermarks.Threads(m.catalog)
 	m.lows = threads.Of(ThreadKey{PID: 1, TID: 1})
 	return m
 }

@@ -217,10 +217,7 @@ const silence = 3e9
 // process, or with PID 0 of all. No silent process holds it back, and it is a time that has come.
 func (o *Outcome) known(kind tracelog.Kind, pid uint32) uint64 {
 	heard := o.newest - min(o.newest, silence)
-	if kind == tracelog.KindCall {
-		if o.flushed[0] == 0 {
-			return o.newest // there are no probes
-		}
+	if kind == tracelog.KindCall && o.flushed[0] != 0 { // else there are no probes
 		return max(o.flushed[0], heard)
 	}
 	if pid != 0 {

@@ -188,8 +188,8 @@ type ThreadLows struct {
 	followed *Watermarks // of a log that is followed, else nil
 }
 
-// Threads returns the watermarks of threads.
-func (w *Watermarks) Threads(names *Names) ThreadLows {
+// Threads returns the watermarks of the threads of a log.
+func (w *Watermarks) Threads(c *Catalog) ThreadLows {
 	if w.known != nil {
 		return ThreadLows{followed: w}
 	}
@@ -201,8 +201,8 @@ func (w *Watermarks) Threads(names *Names) ThreadLows {
 			continue
 		}
 		key := ThreadKey{o.pid, o.id}
-		if o.kind == tracelog.KindAPI {
-			key.TID = names.HostTID(o.pid, o.id)
+		if o.kind == tracelog.KindAPI || c.CallsFromCallbacks() {
+			key.TID = c.Names.HostTID(o.pid, o.id)
 		}
 		t.own[key] = append(t.own[key], m)
 	}

@@ -29,7 +29,7 @@ func lowsOf(t testing.TB, c *Catalog, open logtest.Opener, lows Lows) []uint64 {
 // Of whom watermarks are.
 func thread(pid, tid uint32) func(*Catalog) Lows {
 	return func(c *Catalog) Lows {
-		threads := c.Watermarks.Threads(&c.Names)
+		threads := c.Watermarks.Threads(c)
 		return threads.Of(ThreadKey{pid, tid})
 	}
 }
@@ -171,7 +171,7 @@ api pid=1 tid=3 domain=1 name=f start=1
 api pid=1 tid=4 domain=1 name=f start=1
 call pid=2 tid=5 func=#1 enter=1
 kernel pid=1 context=6 stream=6 start=1`))
-	threads := c.Watermarks.Threads(&c.Names)
+	threads := c.Watermarks.Threads(c)
 	got := make(map[ThreadKey]int)
 	threads.TIDs(func(key ThreadKey) { got[key] = len(threads.Of(key)) })
 	if diff := cmp.Diff(map[ThreadKey]int{{1, 100}: 2, {1, 4}: 1, {2, 5}: 1}, got); diff != "" {

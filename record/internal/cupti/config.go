@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
@@ -40,7 +41,10 @@ type GoConfig struct {
 	Records Records // a Note names each kind that CUPTI refuses
 	// Calls are the functions of the runtime and the driver that get API records, in all their
 	// variants. Without any: the functions that create GPU work.
-	Calls        []string
+	Calls []string
+	// Shown are functions of the driver whose calls CUPTI's callbacks give with their arguments: those that do something
+	// to memory. It takes the process's one subscription, and gives it back when a profiler in the program wants it.
+	Shown        []*cudaapi.Function
 	Paused       bool // record nothing before Resume
 	CaptureRange bool // record between cudaProfilerStart and cudaProfilerStop only
 	// OwnClock keeps CUPTI on its own clock, which is measured against CLOCK_MONOTONIC: some
@@ -119,7 +123,8 @@ func (c GoConfig) withDefaults() GoConfig {
 func appendGo(b []byte, c GoConfig) []byte {
 	paths, candidates := appendCandidates(nil, c.Candidates)
 	within := appendRanges(nil, c.within)
-	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(paths)-len(within))
+	shown, functions := appendShown(nil, c.Shown)
+	calls, named := appendCalls(nil, c.Calls, goMax-goSize-len(shown)-len(paths)-len(within))
 	p := make([]byte, goSize)
 	putPython(p[goPythonAt:], c.Interpreter)
 	le.PutUint32(p[goBufferSizeAt:], c.BufferSize)
@@ -133,7 +138,8 @@ func appendGo(b []byte, c GoConfig) []byte {
 	le.PutUint32(p[goRangeLenAt:], uint32(len(within)))
 	le.PutUint64(p[goFirstStepAt:], c.steps.First)
 	le.PutUint32(p[goStepsAt:], c.steps.Count)
-	return appendFrame(b, msgGo, slices.Concat(p, paths, calls, within))
+	le.PutUint32(p[goFunctionsAt:], functions)
+	return appendFrame(b, msgGo, slices.Concat(p, shown, paths, calls, within))
 }
 
 func (c GoConfig) flags() uint32 {
@@ -157,6 +163,33 @@ func (c GoConfig) flags() uint32 {
 		}
 	}
 	return flags
+}
+
+// appendShown encodes where CUPTI's callbacks find the arguments of functions. It returns their number.
+func appendShown(b []byte, functions []*cudaapi.Function) ([]byte, uint32) {
+	n := uint32(0)
+	for _, f := range functions {
+		places := f.Shown()
+		if places == nil || n == functionsMax {
+			continue
+		}
+		p := make([]byte, functionSize)
+		copy(p[functionNameAt:functionIdAt-1], f.Name)
+		le.PutUint32(p[functionIdAt:], uint32(f.ID))
+		le.PutUint32(p[functionCountAt:], uint32(len(places)+1))
+		args := p[functionArgsAt:]
+		for i, a := range places {
+			from := byte(fromArgument)
+			if a.Out {
+				from = fromPointer
+			}
+			copy(args[i*argumentSize:], []byte{byte(a.At), from, byte(a.Offset), byte(a.Bytes)})
+		}
+		args[len(places)*argumentSize+argumentFromAt] = fromContext
+		b = append(b, p...)
+		n++
+	}
+	return b, n
 }
 
 // appendCandidates encodes candidates, up to half the size of a GO. It returns their number.

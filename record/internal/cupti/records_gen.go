@@ -10,6 +10,7 @@ import (
 
 // records has each kind of record that the injected library sends, by its number.
 var records = [...]recordKind{
+	tracelog.KindCall:         {136, decodeCall},
 	tracelog.KindAPI:          {56, decodeAPI},
 	tracelog.KindKernel:       {104, decodeKernel},
 	tracelog.KindMemcpy:       {80, decodeMemcpy},
@@ -28,6 +29,7 @@ var records = [...]recordKind{
 
 // decoded are the records of each kind. They are reused, so that decoding allocates nothing.
 type decoded struct {
+	call         tracelog.Call
 	api          tracelog.API
 	kernel       tracelog.Kernel
 	memcpy       tracelog.Memcpy
@@ -42,6 +44,38 @@ type decoded struct {
 	memoryPool   tracelog.MemoryPool
 	ncclCall     tracelog.NCCLCall
 	operatorSpan tracelog.OperatorSpan
+}
+
+func decodeCall(d *decoder, b []byte) error {
+	x := &d.call
+	_ = b[135]
+	x.PID = d.pid
+	x.TID = le.Uint32(b[4:])
+	x.Enter = d.shift.host(le.Uint64(b[8:]))
+	x.Dur = duration(le.Uint64(b[8:]), le.Uint64(b[16:]))
+	x.Args[0] = le.Uint64(b[24:])
+	x.Args[1] = le.Uint64(b[32:])
+	x.Args[2] = le.Uint64(b[40:])
+	x.Args[3] = le.Uint64(b[48:])
+	x.Args[4] = le.Uint64(b[56:])
+	x.Args[5] = le.Uint64(b[64:])
+	x.Args[6] = le.Uint64(b[72:])
+	x.Args[7] = le.Uint64(b[80:])
+	x.Args[8] = le.Uint64(b[88:])
+	x.Args[9] = le.Uint64(b[96:])
+	x.Args[10] = le.Uint64(b[104:])
+	x.Args[11] = le.Uint64(b[112:])
+	x.Func = le.Uint32(b[120:])
+	x.Ret = int32(le.Uint32(b[124:]))
+	x.NArgs = le.Uint32(b[128:])
+	if x.NArgs > 12 {
+		return malformed("args of %d", x.NArgs)
+	}
+	x.Flags = 0
+	x.Caller = 0
+	d.counts.extras++
+	d.sink.Add(x)
+	return nil
 }
 
 func decodeAPI(d *decoder, b []byte) error {

@@ -21,6 +21,8 @@ const (
 	candidatesMax                         = 64
 	rangeMax                              = 1024
 	stepsMax                              = 65536
+	functionsMax                          = 256
+	functionNameMax                       = 48
 	goWaitMs                              = 2000
 	goMostMs                              = 10000
 	msgHello                  messageType = 1
@@ -57,6 +59,9 @@ const (
 	goLate                                = 64
 	goPython                              = 128
 	goTorch                               = 256
+	fromArgument                          = 0
+	fromPointer                           = 1
+	fromContext                           = 2
 	armedPids                             = 1018
 	openCalls                             = 512
 	openPlaces                            = 15
@@ -162,7 +167,18 @@ const (
 	goRangeLenAt                          = 36
 	goFirstStepAt                         = 40
 	goStepsAt                             = 48
+	goFunctionsAt                         = 52
 	goPythonAt                            = 56
+	argumentSize                          = 4
+	argumentAtAt                          = 0
+	argumentFromAt                        = 1
+	argumentOffsetAt                      = 2
+	argumentBytesAt                       = 3
+	functionSize                          = 104
+	functionNameAt                        = 0
+	functionIdAt                          = 48
+	functionCountAt                       = 52
+	functionArgsAt                        = 56
 	armedSize                             = 4096
 	armedWordAt                           = 0
 	armedCountAt                          = 4

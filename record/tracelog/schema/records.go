@@ -55,11 +55,12 @@ func callFields() []Field {
 		field("func", Uint, "id of the function record", key, comment("Function.ID")),
 		field("flags", Hex, "1: had not returned when recording ended; 2: was left without returning; 4: only its entry "+
 			"was recorded, and its API record, if there is one, has end and result",
-			optional, comment("CallUnfinished, CallNoReturn, CallEntry")),
+			optional, unsent, comment("CallUnfinished, CallNoReturn, CallEntry")),
 		field("enter", Time, "entry of the function"),
 		field("dur", Dur, "time until it returned; 0 with a flag"),
 		field("ret", Int, "CUresult or cudaError_t"),
-		field("caller", Uint, "id of the caller record, 0 when not known", optional, comment("Caller.ID, 0 when not known")),
+		field("caller", Uint, "id of the caller record, 0 when not known", optional, unsent,
+			comment("Caller.ID, 0 when not known")),
 		field("nargs", Uint, "number of arguments that follow", member("NArgs"), counts,
 			comment("number of recorded arguments")),
 	}
@@ -149,7 +150,8 @@ var records = []Table{
 				"that is tid", optional, member("NamespaceTID"),
 				comment("the thread in the process's own PID namespace, by which CUPTI knows it; 0 where that is TID")),
 		}},
-	{Kind: 6, Name: "call", Owner: "tid", Meaning: "a call of a traced function, from its pair of uprobes",
+	{Kind: 6, Name: "call", Owner: "tid", Sent: "extras", Meaning: "a call of a traced function, from its pair of " +
+		"uprobes or, where there are none, from CUPTI's callbacks",
 		Fields: callFields()},
 	{Kind: 7, Name: "api", Owner: "tid", Sent: "apis", Meaning: "a CUPTI API record: a call with its correlation ID",
 		Doc: "is a CUPTI API record: a runtime or driver call with its correlation ID.", Fields: []Field{

@@ -22,6 +22,7 @@ void cupti_call_back(struct sim_frame *f, int site, int *result)
 		return;
 	CUptiCallbackData data = {
 		.callbackSite = site, .functionName = cupti_name(f->domain, f->cbid), .functionReturnValue = result,
+		.functionParams = f->arguments,
 		.symbolName = f->symbol, .contextUid = cupti_hook()->context_id(NULL),
 		.correlationData = &f->data, .correlationId = f->correlation,
 	};

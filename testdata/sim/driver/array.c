@@ -89,8 +89,8 @@ static CUresult descriptor2d(CUDA_ARRAY_DESCRIPTOR *out, CUarray a)
 	return r;
 }
 
-DRIVER(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), create2d(out, d))
-DRIVER(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), create(out, d))
-DRIVER(cuArrayDestroy, (CUarray a), destroy(a))
+DRIVER_SHOWN(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d), create2d(out, d))
+DRIVER_SHOWN(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d), create(out, d))
+DRIVER_SHOWN(cuArrayDestroy, (CUarray a), (a), destroy(a))
 DRIVER(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR * out, CUarray a), descriptor2d(out, a))
 DRIVER(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR * out, CUarray a), descriptor(out, a))

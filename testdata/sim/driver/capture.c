@@ -102,11 +102,12 @@ static CUresult exchange(int *mode)
 	return CUDA_SUCCESS;
 }
 
-DRIVER_PTSZ(cuStreamBeginCapture_v2, (CUstream s, int mode), ((void)mode, begin(s, which)))
-DRIVER_PTSZ(cuStreamBeginCaptureToGraph,
+DRIVER_SHOWN_PTSZ(cuStreamBeginCapture_v2, (CUstream s, int mode), (s, mode), ((void)mode, begin(s, which)))
+DRIVER_SHOWN_PTSZ(cuStreamBeginCaptureToGraph,
 	    (CUstream s, CUgraph g, const CUgraphNode *deps, const void *data, size_t count, int mode),
+	    (s, g, deps, data, count, mode),
 	    ((void)deps, (void)data, (void)count, (void)mode, begin_to(s, g, which)))
-DRIVER_PTSZ(cuStreamEndCapture, (CUstream s, CUgraph *out), end(s, out, which))
+DRIVER_SHOWN_PTSZ(cuStreamEndCapture, (CUstream s, CUgraph *out), (s, out), end(s, out, which))
 DRIVER_PTSZ(cuStreamIsCapturing, (CUstream s, int *status), info(s, status, NULL, NULL, NULL, NULL, which))
 DRIVER_PTSZ(cuStreamGetCaptureInfo_v2,
 	    (CUstream s, int *status, uint64_t *id, CUgraph *g, const CUgraphNode **deps, size_t *count),

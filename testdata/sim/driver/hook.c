@@ -26,6 +26,7 @@ static void enter(struct sim_frame *f)
 	f->recorded = false;
 	f->data = 0;
 	f->symbol = NULL;
+	f->arguments = NULL;
 	f->live = true;
 	current = f;
 	client->enter(f);

@@ -23,6 +23,24 @@
 		return sim_frame_exit(&cudasim_hook, &sim_frame_, (call)); \
 	}
 
+/* What CUPTI's callbacks show as the arguments of a call: a struct with a member for each. */
+#define SIM_MEMBER1(a) __typeof__(a) a##_;
+#define SIM_MEMBER2(a, ...) SIM_MEMBER1(a) SIM_MEMBER1(__VA_ARGS__)
+#define SIM_MEMBER3(a, ...) SIM_MEMBER1(a) SIM_MEMBER2(__VA_ARGS__)
+#define SIM_MEMBER4(a, ...) SIM_MEMBER1(a) SIM_MEMBER3(__VA_ARGS__)
+#define SIM_MEMBER5(a, ...) SIM_MEMBER1(a) SIM_MEMBER4(__VA_ARGS__)
+#define SIM_MEMBER6(a, ...) SIM_MEMBER1(a) SIM_MEMBER5(__VA_ARGS__)
+#define SIM_SEVENTH(a, b, c, d, e, f, n, ...) n
+#define SIM_MEMBERS(...) \
+	SIM_SEVENTH(__VA_ARGS__, SIM_MEMBER6, SIM_MEMBER5, SIM_MEMBER4, SIM_MEMBER3, SIM_MEMBER2, SIM_MEMBER1, )(__VA_ARGS__)
+#define SIM_ARGUMENTS(...) &(struct {SIM_MEMBERS(__VA_ARGS__)}){__VA_ARGS__}
+
+/* A function that allocates or frees, with its arguments once more. */
+#define DRIVER_SHOWN(name, params, arguments_, call) \
+	DRIVER(name, params, (sim_frame_.arguments = SIM_ARGUMENTS arguments_, (call)))
+#define DRIVER_SHOWN_PTSZ(name, params, arguments_, call) \
+	DRIVER_PTSZ(name, params, (sim_frame_.arguments = SIM_ARGUMENTS arguments_, (call)))
+
 /* Defines both spellings: `which` tells call what the default stream is. */
 #define DRIVER_AS(name, params, meant, call) \
 	SIM_EXPORT CUresult name params; \

@@ -269,16 +269,18 @@ static CUresult address_range(CUdeviceptr *base, size_t *size, CUdeviceptr p)
 	return CUDA_SUCCESS;
 }
 
-DRIVER(cuMemAlloc_v2, (CUdeviceptr * p, size_t n), alloc((void **)p, n, SIM_DEVICE_MEMORY, 0))
-DRIVER(cuMemAllocPitch_v2, (CUdeviceptr * p, size_t *pitch, size_t width, size_t height, unsigned element),
+DRIVER_SHOWN(cuMemAlloc_v2, (CUdeviceptr * p, size_t n), (p, n), alloc((void **)p, n, SIM_DEVICE_MEMORY, 0))
+DRIVER_SHOWN(cuMemAllocPitch_v2, (CUdeviceptr * p, size_t *pitch, size_t width, size_t height, unsigned element),
+	     (p, pitch, width, height, element),
        alloc_pitch(p, pitch, width, height, element))
-DRIVER(cuMemAllocManaged, (CUdeviceptr * p, size_t n, unsigned flags), alloc((void **)p, n, SIM_MANAGED, flags))
-DRIVER(cuMemFree_v2, (CUdeviceptr p), sim_memory_free((void *)p, SIM_DEVICE_MEMORY))
-DRIVER(cuMemAllocHost_v2, (void **p, size_t n), alloc(p, n, SIM_PINNED, 0))
-DRIVER(cuMemHostAlloc, (void **p, size_t n, unsigned flags), alloc(p, n, SIM_PINNED, flags))
-DRIVER(cuMemFreeHost, (void *p), sim_memory_free(p, SIM_PINNED))
-DRIVER(cuMemHostRegister_v2, (void *p, size_t n, unsigned flags), register_host(p, n, flags))
-DRIVER(cuMemHostUnregister, (void *p), unregister_host(p))
+DRIVER_SHOWN(cuMemAllocManaged, (CUdeviceptr * p, size_t n, unsigned flags),
+	     (p, n, flags), alloc((void **)p, n, SIM_MANAGED, flags))
+DRIVER_SHOWN(cuMemFree_v2, (CUdeviceptr p), (p), sim_memory_free((void *)p, SIM_DEVICE_MEMORY))
+DRIVER_SHOWN(cuMemAllocHost_v2, (void **p, size_t n), (p, n), alloc(p, n, SIM_PINNED, 0))
+DRIVER_SHOWN(cuMemHostAlloc, (void **p, size_t n, unsigned flags), (p, n, flags), alloc(p, n, SIM_PINNED, flags))
+DRIVER_SHOWN(cuMemFreeHost, (void *p), (p), sim_memory_free(p, SIM_PINNED))
+DRIVER_SHOWN(cuMemHostRegister_v2, (void *p, size_t n, unsigned flags), (p, n, flags), register_host(p, n, flags))
+DRIVER_SHOWN(cuMemHostUnregister, (void *p), (p), unregister_host(p))
 DRIVER(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned flags), device_pointer(out, p, flags))
 DRIVER(cuMemHostGetFlags, (unsigned *out, void *p), host_flags(out, p))
 DRIVER(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr p), address_range(base, size, p))

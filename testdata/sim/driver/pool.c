@@ -196,16 +196,17 @@ static CUresult set_access(CUmemoryPool p, const CUmemAccessDesc *map, size_t co
 	return valid(p) && (map || !count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-DRIVER_PTSZ(cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s), alloc_async(p, n, NULL, true, s, which))
-DRIVER_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * p, size_t n, CUmemoryPool pool, CUstream s),
+DRIVER_SHOWN_PTSZ(cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s),
+	     (p, n, s), alloc_async(p, n, NULL, true, s, which))
+DRIVER_SHOWN_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * p, size_t n, CUmemoryPool pool, CUstream s), (p, n, pool, s),
 	    alloc_async(p, n, pool, false, s, which))
-DRIVER_PTSZ(cuMemFreeAsync, (CUdeviceptr p, CUstream s), free_async(p, s, which))
+DRIVER_SHOWN_PTSZ(cuMemFreeAsync, (CUdeviceptr p, CUstream s), (p, s), free_async(p, s, which))
 DRIVER(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, first))
 DRIVER(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, chosen))
 DRIVER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool p), choose(dev, p))
 /* Memory of graphs belongs to the device and is freed at once. */
 DRIVER(cuDeviceGraphMemTrim, (CUdevice dev), sim_device_info(dev, &(struct sim_device_info){0}))
-DRIVER(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), create(out, props))
+DRIVER_SHOWN(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), (out, props), create(out, props))
 DRIVER(cuMemPoolDestroy, (CUmemoryPool p), destroy(p))
 DRIVER(cuMemPoolTrimTo, (CUmemoryPool p, size_t keep), trim(p, keep))
 DRIVER(cuMemPoolGetAttribute, (CUmemoryPool p, int attribute, void *out), get_attribute(p, attribute, out))

@@ -242,12 +242,14 @@ DRIVER(cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle * out, void
 DRIVER(cuMemAddressReserve, (CUdeviceptr * out, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags),
        ((void)alignment, (void)flags, reserve(out, size, wish)))
 DRIVER(cuMemAddressFree, (CUdeviceptr p, size_t size), address_free(p, size))
-DRIVER(cuMemCreate, (CUmemGenericAllocationHandle * out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags),
+DRIVER_SHOWN(cuMemCreate, (CUmemGenericAllocationHandle * out, size_t size, const CUmemAllocationProp *prop, unsigned long long flags),
+	     (out, size, prop, flags),
        ((void)flags, create(out, size, prop)))
-DRIVER(cuMemRelease, (CUmemGenericAllocationHandle h), release(h))
-DRIVER(cuMemMap, (CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags),
+DRIVER_SHOWN(cuMemRelease, (CUmemGenericAllocationHandle h), (h), release(h))
+DRIVER_SHOWN(cuMemMap, (CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle h, unsigned long long flags),
+	     (at, size, offset, h, flags),
        ((void)flags, map(at, size, offset, h)))
-DRIVER(cuMemUnmap, (CUdeviceptr at, size_t size), unmap(at, size))
+DRIVER_SHOWN(cuMemUnmap, (CUdeviceptr at, size_t size), (at, size), unmap(at, size))
 DRIVER(cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t count),
        set_access(at, size, desc, count))
 DRIVER(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p),
@@ -256,4 +258,4 @@ DRIVER(cuMemGetAllocationGranularity, (size_t * out, const CUmemAllocationProp *
        ((void)option, granularity(out, prop)))
 DRIVER(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, CUmemGenericAllocationHandle h),
        properties(out, h))
-DRIVER(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *at), retain(out, at))
+DRIVER_SHOWN(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *at), (out, at), retain(out, at))

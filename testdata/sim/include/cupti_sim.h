@@ -58,7 +58,7 @@ enum { CUPTI_API_ENTER = 0, CUPTI_API_EXIT = 1 };
 typedef struct {
 	int callbackSite;
 	const char *functionName;
-	const void *functionParams; /* not simulated: NULL */
+	const void *functionParams; /* of what allocates and frees; NULL for other functions */
 	void *functionReturnValue;
 	const char *symbolName;
 	void *context;

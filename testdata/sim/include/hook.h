@@ -28,6 +28,7 @@ struct sim_frame {
 	uint64_t start;       /* client's, on the client's clock */
 	uint64_t data;        /* client's */
 	const char *symbol;   /* kernel that the call launches, for callbacks */
+	const void *arguments; /* of a function that allocates or frees, likewise: a struct of them */
 };
 
 enum sim_work_type { SIM_KERNEL, SIM_COPY, SIM_SET, SIM_EVENT, SIM_WAIT, SIM_HOST, SIM_FREE, SIM_VALUE };

@@ -221,7 +221,6 @@ static void call_name(const char *name, char *out, size_t size)
 }
 
 /* The wanted calls, with their names, and the time up to which calls count. */
-#define MISSES 512 /* callback IDs have gaps; so many unknown ones in a row are the end */
 
 static _Atomic uint32_t names[CT_DOMAINS][CT_CBID_MAX]; /* number of the call's name, 0 for calls not wanted */
 static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls; none does when work has no records */
@@ -244,7 +243,7 @@ static void want_call(uint32_t domain, uint32_t cbid, const char *callback, cons
 static void want_by_name(const struct ct_cupti *api, uint32_t domain, const struct ct_calls *calls)
 {
 	unsigned misses = 0;
-	for (uint32_t cbid = 1; cbid < CT_CBID_MAX && misses < MISSES; cbid++) {
+	for (uint32_t cbid = 1; cbid < CT_CBID_MAX && misses < CT_CBID_GAP; cbid++) {
 		const char *name = NULL;
 		if (api->get_callback_name(domain, cbid, &name) != 0 || !name) {
 			misses++;

@@ -19,6 +19,7 @@ struct ct_calls {
 };
 
 #define CT_CBID_MAX 4096u
+#define CT_CBID_GAP 512u /* callback IDs have gaps; so many unknown ones in a row are the end */
 #define CT_DOMAINS 3u /* 0 is none */
 
 void ct_want_calls(const struct ct_cupti *api, const struct ct_calls *calls, bool work);

@@ -23,6 +23,7 @@
 #include "flush.h"
 #include "link.h"
 #include "load.h"
+#include "memory.h"
 #include "pool.h"
 #include "queue.h"
 #include "walk.h"
@@ -34,7 +35,8 @@
  *
  * Only a table of addresses of the dynamic linker's is written to, one word for each function,
  * and only where it holds CUPTI's function or leads to the linker. A client that asks dlsym for
- * the function is not met here.
+ * these functions is not met here. One that subscribes is: it would get an error while we have the subscription. So the
+ * address of that function is replaced in libcupti's own table of symbols, too.
  */
 #define LEAVE_WAIT CT_SECOND     /* for the control thread, which may be flushing */
 #define NAME_START "libcupti.so"
@@ -73,6 +75,12 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 	return cupti->register_timestamp(timestamp);
 }
 
+static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
+{
+	ct_memory_leave();
+	return cupti->subscribe(subscriber, f, user);
+}
+
 /* On the control thread: whether a client waits for us to leave. */
 bool ct_client_waits(void)
 {
@@ -86,7 +94,8 @@ void ct_client_answer(void)
 }
 
 /* The functions with which a client begins. */
-#define HOOKS 2
+#define HOOKS 3
+#define SUBSCRIBES 2
 
 static struct hook {
 	const char *name;
@@ -100,6 +109,7 @@ struct module {
 	const char *strings;
 	const ElfW(Rela) *tables[2];
 	size_t counts[2];
+	size_t names; /* bytes of strings */
 	bool ours; /* it needs the libcupti in use by its name */
 };
 
@@ -137,6 +147,9 @@ static void read_dynamic(struct module *m, const ElfW(Dyn) *d)
 			break;
 		case DT_STRTAB:
 			m->strings = (const void *)address;
+			break;
+		case DT_STRSZ:
+			m->names = value;
 			break;
 		case DT_RELA:
 			m->tables[0] = (const void *)address;
@@ -180,22 +193,25 @@ static bool needs_cupti(struct module *m, const ElfW(Dyn) *d)
 	return needs;
 }
 
+static bool over; /* the functions are CUPTI's again */
+
 static bool protect(uintptr_t page, size_t size, int access)
 {
 	return syscall(SYS_mprotect, page, size, access) == 0;
 }
 
-/* One word, which other threads may read meanwhile. */
-static void replace(const struct module *m, uintptr_t slot, uintptr_t ours)
+/* One word, which other threads may read meanwhile. False where the kernel does not allow it. */
+static bool replace(const struct module *m, uintptr_t slot, uintptr_t ours, bool constant)
 {
 	size_t size = getauxval(AT_PAGESZ);
 	uintptr_t page = slot & ~(size - 1);
-	bool constant = slot >= m->constant && slot < m->constant_end;
-	if (constant && !protect(page, size, PROT_READ | PROT_WRITE))
-		return;
+	int access = PROT_READ | (page < m->code_end && page + size > m->code ? PROT_EXEC : 0);
+	if (constant && !protect(page, size, access | PROT_WRITE))
+		return false;
 	atomic_store((_Atomic uintptr_t *)slot, ours);
 	if (constant)
-		protect(page, size, PROT_READ);
+		protect(page, size, access);
+	return true;
 }
 
 /* The slot leads to CUPTI's function, or, before the first call, to the linker, by code of the module's own. */
@@ -204,8 +220,6 @@ static bool leads_to(const struct module *m, uintptr_t value, uintptr_t theirs)
 	return value == theirs || (m->ours && value >= m->code && value < m->code_end);
 }
 
-static bool over; /* the functions are CUPTI's again */
-
 static void look_at(const struct module *m, const ElfW(Rela) *r, const struct hook *h)
 {
 	const char *name = m->strings + m->symbols[ELF64_R_SYM(r->r_info)].st_name;
@@ -213,7 +227,21 @@ static void look_at(const struct module *m, const ElfW(Rela) *r, const struct ho
 	if (!IS_ADDRESS(ELF64_R_TYPE(r->r_info)) || strcmp(name, h->name) != 0)
 		return;
 	if (over ? *(const uintptr_t *)slot == h->ours : leads_to(m, *(const uintptr_t *)slot, h->theirs))
-		replace(m, slot, over ? h->theirs : h->ours);
+		replace(m, slot, over ? h->theirs : h->ours, slot >= m->constant && slot < m->constant_end);
+}
+
+static bool symbol_ours; /* a client that asks dlsym for the function that subscribes is met */
+
+/*
+ * Replaces the address of a function in the table of symbols of libcupti, or ours in it. Names stand behind the symbols, which
+ * have no count here: a symbol is one that has CUPTI's address and the name.
+ */
+static void replace_symbol(const struct module *m, const struct hook *h)
+{
+	uintptr_t from = (over ? h->ours : h->theirs) - m->base, to = (over ? h->theirs : h->ours) - m->base;
+	for (const ElfW(Sym) *s = m->symbols; m->names > 0 && (const char *)(s + 1) <= m->strings; s++)
+		if (s->st_value == from && s->st_name < m->names && strcmp(m->strings + s->st_name, h->name) == 0)
+			symbol_ours = replace(m, (uintptr_t)&s->st_value, to, true) && !over;
 }
 
 static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -224,6 +252,8 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 	if (!dynamic)
 		return 0;
 	read_dynamic(&m, dynamic);
+	if (hooks[SUBSCRIBES].theirs >= m.code && hooks[SUBSCRIBES].theirs < m.code_end)
+		replace_symbol(&m, &hooks[SUBSCRIBES]);
 	if (!needs_cupti(&m, dynamic))
 		return 0;
 	for (unsigned t = 0; t < 2; t++)
@@ -251,7 +281,12 @@ void ct_client_start(const struct ct_cupti *api)
 				 (uintptr_t)register_callbacks};
 	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp,
 				 (uintptr_t)register_timestamp};
+	hooks[SUBSCRIBES] = (struct hook){"cuptiSubscribe", (uintptr_t)api->subscribe, (uintptr_t)subscribe};
 	ct_client_poll();
+	if (symbol_ours)
+		ct_memory_start(api);
+	else
+		ct_memory_refuse();
 }
 
 /* The threads of the recording have ended: a client that comes now need not wait, and the next recording replaces the functions. */
@@ -354,6 +389,7 @@ void ct_client_leave(void)
 	static const char words[] = "another CUPTI client in the program has taken over CUPTI's records";
 	struct ct_status status = {.state = CT_STATUS_TAKEN, .text_len = sizeof words - 1};
 	ct_switch_leave();
+	ct_memory_end();
 	ct_walk_end();
 	ct_pool_leave();
 	ct_calibration_leave(ct_recording()->api);

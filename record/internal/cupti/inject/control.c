@@ -18,6 +18,7 @@
 #include "base.h"
 #include "enable.h"
 #include "flush.h"
+#include "memory.h"
 #include "python.h"
 #include "queue.h"
 #include "seen.h"
@@ -88,6 +89,7 @@ static void make_way(void)
 	if (!ct_client_waits())
 		return;
 	if (ct_enter_cupti()) {
+		ct_memory_end();
 		ct_disable(ct_recording()->api, false);
 		ct_flush_now(CT_UNFINISHED);
 		ct_client_leave();
@@ -170,6 +172,7 @@ static void detach(enum how_far how_far)
 		return;
 	if (how_far == UNFLUSHED)
 		ct_complete_start(NULL);
+	ct_memory_end();
 	ct_disable(ct_recording()->api, how_far != UNFLUSHED);
 	ct_sender_until(ct_now());
 	if (how_far != UNFLUSHED)

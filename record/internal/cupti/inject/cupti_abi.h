@@ -219,6 +219,10 @@ typedef void (*ct_callback_fn)(void *user, uint32_t domain, uint32_t cbid, const
 #define CALLBACK_SITE 0 /* u32 */
 #define SITE_ENTER 0u
 #define SITE_EXIT 1u
+#define CALLBACK_ARGUMENTS 16 /* a pointer to a struct of them */
+#define CALLBACK_RETURN 24    /* a pointer, at the exit */
+#define CALLBACK_CONTEXT 48   /* u32 */
+#define CALLBACK_DATA 56      /* a pointer to 8 bytes that the exit finds as the entry left them */
 
 #define CBID_CUDEVICEGETCOUNT 4u /* of DOMAIN_DRIVER */
 #define CBID_CUPROFILERSTART 308u

@@ -21,6 +21,7 @@
 #include "link.h"
 #include "load.h"
 #include "meet.h"
+#include "memory.h"
 #include "nvtx.h"
 #include "pool.h"
 #include "queue.h"
@@ -262,7 +263,11 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 	note_memory(go);
 	note_clock();
 	ct_range_choose(ct_go_range(go, length), go->range_len, go->first_step, go->steps);
-	bool on = start_cupti(go, (unsigned char *)(go + 1), length - (uint32_t)sizeof *go, &words);
+	const struct ct_function *functions = (const void *)(go + 1);
+	uint32_t left = length - (uint32_t)sizeof *go, of_functions = go->functions * (uint32_t)sizeof *functions;
+	if (go->functions > CT_FUNCTIONS_MAX || of_functions > left || !ct_memory_keep(functions, go->functions))
+		return false;
+	bool on = start_cupti(go, (unsigned char *)(go + 1) + of_functions, left - of_functions, &words);
 	struct ct_recording r = {
 		.flush_ms = go->flush_ms < 10 ? 10 : go->flush_ms,
 		.exit_ms = go->exit_ms,

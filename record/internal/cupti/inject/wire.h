@@ -81,6 +81,8 @@
 #define CT_CANDIDATES_MAX 64u /* of a GO */
 #define CT_RANGE_MAX 1024u /* bytes of the globs in a GO */
 #define CT_STEPS_MAX 65536u /* numbers of ranges in a GO */
+#define CT_FUNCTIONS_MAX 256u /* of a GO */
+#define CT_FUNCTION_NAME_MAX 48u /* bytes, with the zero behind it */
 #define CT_GO_WAIT_MS 2000u /* wait for a sign of the recorder: GO, or WAIT, which starts the time anew */
 #define CT_GO_MOST_MS 10000u /* wait for GO, whatever the recorder says */
 
@@ -167,7 +169,7 @@ struct ct_go {
 	uint32_t range_len; /* of the NVTX ranges to which recording is limited; 0: none */
 	uint64_t first_step; /* the number of the first of these ranges that is recorded */
 	uint32_t steps;      /* how many numbers from there on are recorded, at most CT_STEPS_MAX; 0: all ranges */
-	uint32_t pad;
+	uint32_t functions;  /* ct_function, behind this struct, before all else */
 	struct ct_python python;
 };
 #define CT_GO_NO_CUPTI 1u      /* stay connected, record nothing */
@@ -188,6 +190,25 @@ struct ct_go {
 #define CT_GO_LATE 64u
 #define CT_GO_PYTHON 128u /* give API records of the driver's functions the Python frames above the call */
 #define CT_GO_TORCH 256u /* a TORCH may follow: the operators of PyTorch above the call, too */
+
+/* Where CUPTI's callbacks find a value of a call. */
+struct ct_argument {
+	uint8_t at;     /* bytes into the call's arguments, which lie there as in a struct */
+	uint8_t from;   /* CT_FROM_* */
+	uint8_t offset; /* bytes, behind the pointer that is there */
+	uint8_t bytes;  /* 4 or 8 */
+};
+#define CT_FROM_ARGUMENT 0u
+#define CT_FROM_POINTER 1u /* what the argument points to, when the call has returned */
+#define CT_FROM_CONTEXT 2u /* CUPTI's number of the thread's context */
+
+/* A function of the driver whose calls CUPTI's callbacks are to tell, with their arguments. */
+struct ct_function {
+	char name[CT_FUNCTION_NAME_MAX]; /* as CUPTI has it */
+	uint32_t id;                     /* of a CALL */
+	uint32_t count;                  /* of args */
+	struct ct_argument args[12];
+};
 
 /*
  * The page beside the library of a process that waits for a recorder (armed.c). The recorder writes
@@ -477,6 +498,7 @@ _Static_assert(sizeof(struct ct_python) == 112, "python");
 _Static_assert(sizeof(struct ct_torch) == 56, "torch");
 _Static_assert(sizeof(struct ct_operator) == 24, "operator");
 _Static_assert(sizeof(struct ct_go) == 168, "go");
+_Static_assert(sizeof(struct ct_function) == 104, "function");
 _Static_assert(sizeof(struct ct_depth) == 16, "depth");
 _Static_assert(sizeof(struct ct_open) == 256, "open");
 _Static_assert(sizeof(struct ct_ring) == 64, "ring");

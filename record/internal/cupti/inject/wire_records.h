@@ -58,6 +58,27 @@ enum ct_record_kind {
 	CT_REC_OPERATOR_SPAN = 46,
 };
 
+/* A call of a traced function, from its pair of uprobes or, where there are none, from CUPTI's callbacks. */
+struct ct_call {
+	struct ct_head head;
+	uint32_t tid;
+	uint64_t enter; /* entry of the function */
+	uint64_t end; /* 0 without an end */
+	uint64_t args[12]; /* argument 0, 0 from nargs on */
+	uint32_t func; /* id of the function record */
+	int32_t ret; /* CUresult or cudaError_t */
+	uint32_t nargs; /* number of arguments that follow */
+	uint32_t pad;
+};
+_Static_assert(sizeof(struct ct_call) == 136, "call");
+_Static_assert(offsetof(struct ct_call, tid) == 4, "call.tid");
+_Static_assert(offsetof(struct ct_call, enter) == 8, "call.enter");
+_Static_assert(offsetof(struct ct_call, end) == 16, "call.end");
+_Static_assert(offsetof(struct ct_call, args) == 24, "call.args");
+_Static_assert(offsetof(struct ct_call, func) == 120, "call.func");
+_Static_assert(offsetof(struct ct_call, ret) == 124, "call.ret");
+_Static_assert(offsetof(struct ct_call, nargs) == 128, "call.nargs");
+
 /* A CUPTI API record: a call with its correlation ID. */
 struct ct_api {
 	struct ct_head head;

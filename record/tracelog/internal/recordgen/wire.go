@@ -129,6 +129,16 @@ func (s *cStruct) sent(fields []schema.Field) (members []cMember) {
 	return members
 }
 
+// counted is the member with the array whose elements another one counts.
+func (s *cStruct) counted() *cMember {
+	for i := range s.members {
+		if s.members[i].elements > 0 && s.members[i].typ == "uint64_t" {
+			return &s.members[i]
+		}
+	}
+	return nil
+}
+
 func (m *cMember) size() int {
 	size := map[string]int{"uint8_t": 1, "int32_t": 4, "uint32_t": 4, "uint64_t": 8}[m.typ]
 	return size * max(m.elements, 1)
@@ -284,6 +294,9 @@ func (g *generator) decode(s *cStruct) {
 			}
 		default:
 			g.line("%s = %s", member, number)
+			if array := s.counted(); m.field.Counts {
+				g.line("if %s > %d {\nreturn malformed(\"%s of %%d\", %[1]s)\n}", member, array.elements, array.name)
+			}
 		}
 	}
 	for _, f := range s.zeros {

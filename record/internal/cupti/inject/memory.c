@@ -1,0 +1,167 @@
+/*
+ * What calls allocate and free, where they are not probed. CUPTI calls a subscriber back at both ends of the few functions
+ * of the driver that do, and shows it their arguments. CUPTI's records of memory would need no subscription, but they lack
+ * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def).
+ *
+ * A process has one subscription, and a profiler in the program may want it: client.c has it given back then.
+ */
+#include "memory.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base.h"
+#include "calls.h"
+#include "enable.h"
+#include "queue.h"
+
+#define LOWEST 0x10000u /* nothing is mapped below */
+#define OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY: what was asked for is of use, too */
+
+static struct ct_function *functions;
+static unsigned functions_kept;
+static uint16_t numbers[CT_CBID_MAX]; /* of the function that a callback is of, from 1 */
+static const struct ct_cupti *cupti;
+static void *_Atomic subscriber;
+
+static uint64_t word(const char *from, unsigned bytes)
+{
+	uint32_t narrow;
+	uint64_t wide;
+	if (bytes == sizeof narrow) {
+		memcpy(&narrow, from, sizeof narrow);
+		return narrow;
+	}
+	memcpy(&wide, from, sizeof wide);
+	return wide;
+}
+
+static const char *pointer(const char *from)
+{
+	return (const char *)(uintptr_t)word(from, sizeof(uintptr_t));
+}
+
+/* The driver itself has read or written what the pointers of such a call point to. */
+static uint64_t value(const struct ct_argument *a, const char *data)
+{
+	const char *arguments = pointer(data + CALLBACK_ARGUMENTS);
+	if (a->from == CT_FROM_CONTEXT)
+		return word(data + CALLBACK_CONTEXT, 4);
+	if (a->from == CT_FROM_ARGUMENT)
+		return word(arguments + a->at, a->bytes);
+	const char *to = pointer(arguments + a->at);
+	return (uintptr_t)to < LOWEST ? 0 : word(to + a->offset, a->bytes);
+}
+
+static void send(const struct ct_function *f, const char *data, uint64_t start)
+{
+	int32_t result = (int32_t)word(pointer(data + CALLBACK_RETURN), 4);
+	struct ct_call c = {.head = {CT_REC_CALL, sizeof c}, .tid = ct_tid(), .enter = start, .func = f->id, .ret = result};
+	if ((result == 0 || result == OUT_OF_MEMORY) && (uintptr_t)pointer(data + CALLBACK_ARGUMENTS) >= LOWEST)
+		for (c.nargs = 0; c.nargs < f->count; c.nargs++)
+			c.args[c.nargs] = value(&f->args[c.nargs], data);
+	ct_queue_record(&c, sizeof c, &c.end);
+}
+
+static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	(void)user;
+	if (domain != DOMAIN_DRIVER || cbid >= CT_CBID_MAX || numbers[cbid] == 0 || !ct_here())
+		return;
+	char *start = (char *)(uintptr_t)pointer((const char *)data + CALLBACK_DATA);
+	uint64_t now = ct_now(), began;
+	sigset_t before;
+	int kept = errno;
+	ct_sigmask_block(&before);
+	memcpy(&began, start, sizeof began);
+	if (word((const char *)data + CALLBACK_SITE, 4) == SITE_ENTER) {
+		now = ct_switch_is_on() ? now : 0;
+		memcpy(start, &now, sizeof now);
+	} else if (began != 0 && began <= now) {
+		send(&functions[numbers[cbid] - 1], data, began);
+	}
+	ct_sigmask_restore(&before);
+	errno = kept;
+}
+
+/* The functions that the recorder wishes; a copy of them. False without memory for it. */
+bool ct_memory_keep(const struct ct_function *list, unsigned count)
+{
+	if (count == 0 || !(functions = ct_alloc(count * sizeof *list)))
+		return count == 0;
+	memcpy(functions, list, count * sizeof *list);
+	functions_kept = count;
+	for (unsigned i = 0; i < count; i++) {
+		functions[i].name[sizeof functions[i].name - 1] = 0;
+		if (functions[i].count > sizeof functions[i].args / sizeof functions[i].args[0])
+			functions[i].count = 0;
+	}
+	return true;
+}
+
+static void number(const struct ct_cupti *api)
+{
+	unsigned misses = 0;
+	for (uint32_t cbid = 1; cbid < CT_CBID_MAX && misses < CT_CBID_GAP; cbid++) {
+		const char *name = NULL;
+		if (api->get_callback_name(DOMAIN_DRIVER, cbid, &name) != 0 || !name) {
+			misses++;
+			continue;
+		}
+		misses = 0;
+		for (unsigned i = 0; i < functions_kept; i++)
+			if (strcmp(name, functions[i].name) == 0)
+				numbers[cbid] = (uint16_t)(i + 1);
+	}
+}
+
+/* Gives the subscription back; false where there is none. */
+static bool unsubscribe(void)
+{
+	void *had = atomic_exchange(&subscriber, NULL);
+	if (had)
+		cupti->unsubscribe(had);
+	return had != NULL;
+}
+
+/* Called once, when records are on, and only where a profiler of the program's would be met. */
+void ct_memory_start(const struct ct_cupti *api)
+{
+	void *fresh = NULL;
+	if (functions_kept == 0)
+		return;
+	cupti = api;
+	number(api);
+	ct_result r = api->subscribe(&fresh, called, NULL);
+	if (r == 0)
+		atomic_store(&subscriber, fresh);
+	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
+		if (numbers[cbid] != 0)
+			r = api->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	if (r == 0)
+		return;
+	unsubscribe();
+	ct_queue_note(1, "allocated memory is not recorded: CUPTI refuses its callbacks, perhaps to another tool in the program");
+}
+
+/* A profiler would find no subscription, and we could not tell. */
+void ct_memory_refuse(void)
+{
+	if (functions_kept > 0)
+		ct_queue_note(1, "allocated memory is not recorded: the process may not change the table of symbols of libcupti");
+}
+
+/* A profiler in the program wants the subscription. */
+void ct_memory_leave(void)
+{
+	if (ct_here() && unsubscribe())
+		ct_queue_note(1, "allocated memory is not recorded from here on: a profiler in the program has CUPTI's callbacks");
+}
+
+/* The recording is over. */
+void ct_memory_end(void)
+{
+	if (ct_here())
+		unsubscribe();
+}

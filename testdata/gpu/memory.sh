@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# Figures of memory by CUPTI's callbacks, which need no rights, on a GPU: against what programs say that they allocate and
+# against those of probes; that the programs end as by themselves, and that their own profilers still get CUPTI; the cost.
+# Usage: testdata/gpu/memory.sh OUT [TURNS]    from the repository's root; needs bin/cudatrace, root, nvcc; PyTorch for some.
+# About 150 s with 20 turns of the mixed program, which CUPTI's own records of memory kill.
+set -u
+out=$(mkdir -p "${1:?which folder?}" && cd "$1" && pwd) || exit 1
+turns=${2:-20} failed=0
+cudatrace=$PWD/bin/cudatrace here=$(cd "$(dirname "$0")" && pwd)
+build=$(mktemp -d) && cp "$here"/*.cu "$here"/*.py "$build" && cd "$build" || exit 1
+trap 'rm -rf "$build"' EXIT
+: >"$out/table"
+row() { printf '%-34s %s\n' "$@" >>"$out/table"; }
+options() { # of a mode
+	case $1 in
+	uprobe) echo --calls uprobe ;;
+	*) echo --calls cupti --memory "$1" ;; # calls: the callbacks; none: without them
+	esac
+}
+
+cat >cost.cu <<'END'
+#include <cstdio>
+#include <ctime>
+__global__ void nothing() {}
+static double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e9 + t.tv_nsec; }
+int main()
+{
+	void *p;
+	cudaStream_t s;
+	cudaStreamCreate(&s);
+	double pairs[9], ordered[9], launches[9];
+	for (int turn = 0; turn < 9; turn++) {
+		double t = now();
+		for (int i = 0; i < 300; i++)
+			cudaMalloc(&p, 4 << 20), cudaFree(p);
+		pairs[turn] = (now() - t) / 300, t = now();
+		for (int i = 0; i < 2000; i++)
+			cudaMallocAsync(&p, 4096, s), cudaFreeAsync(p, s);
+		ordered[turn] = (now() - t) / 2000;
+		cudaStreamSynchronize(s), t = now();
+		for (int i = 0; i < 5000; i++)
+			nothing<<<1, 1, 0, s>>>();
+		launches[turn] = (now() - t) / 5000;
+		cudaStreamSynchronize(s);
+	}
+	double *lists[] = {pairs, ordered, launches};
+	for (double *l : lists)
+		for (int i = 0; i < 9; i++)
+			for (int j = i + 1; j < 9; j++)
+				if (l[j] < l[i]) { double x = l[i]; l[i] = l[j]; l[j] = x; }
+	printf("cudaMalloc+cudaFree %.0f ns, in stream order %.0f ns, launch %.0f ns\n", pairs[4], ordered[4], launches[4]);
+}
+END
+nvcc -o allocations allocations.cu && nvcc -cudart shared -o allocations-shared allocations.cu &&
+	nvcc -std=c++17 -o oddities oddities.cu -lcuda && nvcc -O2 -o cost cost.cu || exit 1
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
+
+echo "== what programs say that they allocate, $turns times"
+for program in "allocations mixed" "allocations-shared arrays mixed"; do
+	read -ra run <<<"$program"
+	for mode in calls uprobe; do
+		ended=0 right=0 times=1
+		[ "$mode $program" = "calls allocations mixed" ] && times=$turns
+		for ((i = 0; i < times; i++)); do
+			log=$out/${program// /-}-$mode
+			read -ra flags <<<"$(options $mode)"
+			"$cudatrace" record -q --no-convert "${flags[@]}" -o "$log" ./"${run[@]}" >"$log.stdout" 2>"$log.stderr" &&
+				ended=$((ended + 1))
+			python3 allocations.py "$cudatrace" "$log.cudatrace" "$log.stdout" "$mode" >"$log.txt" 2>&1 && right=$((right + 1)) ||
+				{ cat "$log.stderr" "$log.txt"; failed=1; }
+		done
+		[ $ended = "$times" ] || failed=1
+		row "$program, $mode" "$ended of $times ended with 0, $right of $times equal to the truth"
+	done
+done
+
+echo "== legal oddities and refused calls: lines and exit code"
+./oddities >"$out/oddities.plain"
+for mode in calls none uprobe; do
+	for ((i = 0, codes = 0, lines = 0; i < 2; i++)); do
+		read -ra flags <<<"$(options "$mode")"
+		"$cudatrace" record -q --no-convert "${flags[@]}" -o "$out/oddities-$mode" ./oddities >"$out/oddities.stdout" 2>"$out/oddities.stderr" ||
+			codes=$((codes + 1))
+		lines=$((lines + $(diff "$out/oddities.plain" "$out/oddities.stdout" | grep -c '^[<>]')))
+	done
+	row "oddities, $mode" "$codes of 2 exit codes other, $lines of 2 × $(wc -l <"$out/oddities.plain") lines differ"
+	[ $codes = 0 ] && [ $lines = 0 ] || failed=1
+done
+for mode in uprobe calls; do
+	"$cudatrace" stats "$out/oddities-$mode.cudatrace" --report memory --format csv >"$out/oddities-$mode.csv"
+done
+echo "memory of oddities, uprobe then calls:"
+cat "$out/oddities-uprobe.csv" "$out/oddities-calls.csv"
+
+echo "== a call by its two records: the callback's times against those of CUPTI's record"
+"$cudatrace" dump "$out/allocations-mixed-calls.cudatrace" --kind call | grep cuMemAlloc_v2 | sed -n 1,3p
+"$cudatrace" dump "$out/allocations-mixed-calls.cudatrace" --kind api | grep cuMemAlloc_v2 | sed -n 1,3p
+"$cudatrace" stats "$out/allocations-mixed-calls.cudatrace" --report calls,memory_holders | head -40
+
+echo "== a profiler in the program gets CUPTI's subscription: by dlsym, and PyTorch's"
+cat >subscriber.py <<'END'
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+path = [l.split()[-1] for l in open("/proc/self/maps") if "libcupti.so" in l]
+cupti = ctypes.CDLL(path[0] if path else "libcupti.so")
+F = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
+f, s = F(lambda *a: None), ctypes.c_void_p()
+print("cuptiSubscribe", cupti.cuptiSubscribe(ctypes.byref(s), f, None))
+END
+for mode in calls; do
+	read -ra flags <<<"$(options $mode)"
+	said=$("$cudatrace" record --no-convert "${flags[@]}" -o "$out/subscriber" python3 subscriber.py 2>"$out/subscriber.txt")
+	row "cuptiSubscribe by dlsym, $mode" "$said (0 is success); $(grep -c 'profiler in the program' "$out/subscriber.txt") lines say it"
+	[ "$said" = "cuptiSubscribe 0" ] || failed=1
+done
+if python3 -c 'import torch' 2>/dev/null; then
+	cat >profiled.py <<'END'
+import torch
+from torch.profiler import ProfilerActivity, profile
+x = torch.ones(1000, device="cuda")
+keep = [torch.ones(1 << 20, device="cuda") for _ in range(64)]
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as p:
+    for _ in range(150):
+        x = x + 1
+    torch.cuda.synchronize()
+print("kernels", sum(e.device_type == torch.autograd.DeviceType.CUDA and "elementwise" in e.name for e in p.events()))
+END
+	plain=$(python3 profiled.py 2>/dev/null)
+	row "torch.profiler, not recorded" "$plain"
+	for mode in calls none; do
+		read -ra flags <<<"$(options $mode)"
+		said=$("$cudatrace" record --no-convert "${flags[@]}" -o "$out/profiled-$mode" python3 profiled.py 2>"$out/profiled-$mode.txt")
+		row "torch.profiler, $mode" "$said; memory: $("$cudatrace" info "$out/profiled-$mode.cudatrace" | grep -i 'peak memory' | tr -s ' ')"
+		[ "$said" = "$plain" ] || failed=1
+	done
+	for conf in "" expandable_segments:True; do
+		for mode in uprobe calls; do
+			read -ra flags <<<"$(options $mode)"
+			PYTORCH_CUDA_ALLOC_CONF=$conf "$cudatrace" record --no-convert "${flags[@]}" -o "$out/torch-$mode$conf" python3 torch_memory.py train 1 \
+				"$out/moments" >/dev/null 2>"$out/torch-$mode$conf.txt" || { failed=1; tail -5 "$out/torch-$mode$conf.txt"; }
+			"$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory --format csv >"$out/torch-$mode$conf.csv"
+			row "torch ${conf:-usual segments}, $mode" "$(sed -n 2p "$out/torch-$mode$conf.csv")"
+			"$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory_holders | head -12
+		done
+	done
+fi
+
+echo "== cost of a call, medians of 9"
+row "cost, not recorded" "$(./cost)"
+for mode in uprobe none calls none calls; do
+	read -ra flags <<<"$(options $mode)"
+	row "cost, $mode" "$("$cudatrace" record -q --no-convert "${flags[@]}" -o "$out/cost-$mode" ./cost)"
+done
+echo
+cat "$out/table"
+[ $failed = 0 ] && echo "all right" || echo "SOMETHING IS WRONG"
+exit $failed
