@@ -135,7 +135,7 @@ func (s *session) stopLibraries() {
 func (s *session) detachCUPTI() {
 	failed := s.server.FinalizeAll()
 	for _, pid := range slices.Sorted(maps.Keys(failed)) {
-		s.report.say(fmt.Sprintf("process %d: CUPTI stays in it, and makes launches slower until it ends: %s", pid,
+		s.report.remark(pid, fmt.Sprintf("process %d: CUPTI stays in it, and makes launches slower until it ends: %s", pid,
 			errno.Words(failed[pid])))
 	}
 }

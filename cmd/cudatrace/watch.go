@@ -58,6 +58,10 @@ func watchCommand(con *console.Console) *cli.Command {
 				Category: whenGroup, Name: "every", Value: "1m", Usage: "the shortest `TIME` from one window to the next",
 			},
 			&cli.StringFlag{Category: whenGroup, Name: "for", Value: "2s", Usage: "the `TIME` of a window"},
+			&cli.BoolFlag{
+				Category: whenGroup, Name: "detach",
+				Usage: "take CUPTI out of the programs behind each window, as record --detach does: they have their own speed between",
+			},
 			&cli.StringFlag{
 				Category: limitGroup, Name: "budget", Value: "1%",
 				Usage: "the largest `SHARE` of a job's time that recording may cost",
@@ -142,7 +146,7 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	share, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(c.String("budget"), "%")), 64)
 	o.Budget = share / 100
 	m = &watched{
-		con: con, length: o.For, calls: c.String("calls"), metrics: c.String("prometheus"), signals: interrupts(),
+		con: con, length: o.For, calls: c.String("calls"), detach: c.Bool("detach"), metrics: c.String("prometheus"), signals: interrupts(),
 	}
 	switch {
 	case c.Args().Present():
@@ -178,6 +182,7 @@ type watched struct {
 	con     *console.Console
 	length  time.Duration
 	calls   string // their source
+	detach  bool
 	formats []*convert.Format
 	metrics string // path of the file of metrics; "" without one
 	signals chan os.Signal
@@ -209,6 +214,9 @@ const slack = 2 * time.Minute
 func (m *watched) Record(pids []int, base string) (lacks string, err error) {
 	args := []string{recordName, "--format", formatJSON, "--no-convert", "--calls", m.calls, "-d", m.length.String(),
 		"-o", strings.ReplaceAll(base, "%", "%%")}
+	if m.detach {
+		args = append(args, "--detach")
+	}
 	for _, pid := range pids {
 		args = append(args, "-p", strconv.Itoa(pid))
 	}

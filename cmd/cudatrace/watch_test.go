@@ -92,7 +92,7 @@ func TestWatch(t *testing.T) {
 	both := armedPrograms(t, 2, "SLURM_JOB_ID=4711")
 	folder := filepath.Join(t.TempDir(), "windows")
 	metrics := filepath.Join(folder, "x.prom")
-	w := watchPrograms(t, folder, []string{"--convert", "pprof,parquet", "--prometheus", metrics}, both...)
+	w := watchPrograms(t, folder, []string{"--detach", "--convert", "pprof,parquet", "--prometheus", metrics}, both...)
 	works(t, func() bool {
 		text, _ := os.ReadFile(metrics)
 		return strings.Contains(string(text), "cudatrace_watch_windows_total{job=\"4711\"} 2\n")

@@ -2,7 +2,7 @@
 # The budget of 'cudatrace watch', held by a decoding loop on the GPU. The loop runs for some seconds without a recorder
 # and then for as long beside 'watch'; the last lines compare the times of a token: of the first windows' effect that stays
 # (CUPTI), and of all that recording costs beside it. Root, PyTorch, bin/cudatrace.
-# watch.sh OUT [SECONDS (480)] [BUDGET (1%)]
+# watch.sh OUT [SECONDS (480)] [BUDGET (1%)]; DETACH=1 to have CUPTI taken out behind each window
 set -eu
 out=$1 seconds=${2:-480} budget=${3:-1%}
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -13,7 +13,7 @@ pid=$!
 until grep -q ready "$out/tokens"; do sleep 0.2; kill -0 $pid; done
 sleep $alone
 python3 -c "import time; print(time.monotonic())" >"$out/began"
-timeout -s INT $((seconds - 15)) "$root/bin/cudatrace" watch -p $pid -o "$out/windows" --every 30s --for 1s --budget "$budget" \
+timeout -s INT $((seconds - 15)) "$root/bin/cudatrace" watch -p $pid -o "$out/windows" --every 30s --for 1s --budget "$budget" ${DETACH:+--detach} \
 	--convert pprof --prometheus "$out/watch.prom" 2>"$out/said" || true
 wait $pid
 cat "$out/said"
