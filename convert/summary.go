@@ -260,7 +260,10 @@ func (s *Summary) LostTotal() uint64 {
 func (c *conversion) summary(l *log) Summary {
 	found := &l.found
 	st, w := &found.Calls, &found.Work
-	meta := l.catalog.Meta
+	meta, pairs := l.catalog.Meta, st.Pairs
+	if l.catalog.CallsFromCallbacks() {
+		pairs = 0 // they are CUPTI's
+	}
 	s := Summary{
 		Version: SummaryVersion, Program: meta[tracelog.MetaProgram],
 		Args: read.SplitArgs(meta[tracelog.MetaArgs]),
@@ -271,7 +274,7 @@ func (c *conversion) summary(l *log) Summary {
 		Kernels: w.Kernels, Copies: w.Copies, Memsets: w.Memsets, Launches: st.Launches, Unnamed: st.Unnamed,
 		Matched: w.Matched, Unmatched: w.Total() - w.Matched, UnmatchedBodies: w.Bodies, Early: w.Early,
 		Calls: st.Calls, Failed: st.Failed, Unfinished: st.Unfinished,
-		Pairs: st.Pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
+		Pairs: pairs, APIRecords: st.APIs, APIJoined: st.Joined, Unprobed: st.Unprobed, Uncorrelated: st.Uncorrelated,
 		AtEnd: st.AtEnd, AtExec: st.AtExec,
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,

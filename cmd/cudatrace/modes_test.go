@@ -374,7 +374,7 @@ func TestNoGPUWork(t *testing.T) {
 			for line := range strings.Lines(string(records)) {
 				kind, _, _ := strings.Cut(line, " ")
 				switch kind {
-				case "api", "caller", "clock", "cupti", "end", "flushed", "meta", "note", "process", "process_end", "thread":
+				case "api", "call", "caller", "clock", "cupti", "end", "flushed", "function", "meta", "note", "process", "process_end", "thread":
 				default:
 					t.Errorf("a record that nobody asked for: %s", line)
 				}

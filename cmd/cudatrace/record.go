@@ -83,11 +83,6 @@ func recordFlags() []cli.Flag {
 			Usage: "attach to the running process `PID` and record its calls, and its GPU work if 'cudatrace run --armed' " +
 				"started it (repeatable)",
 		},
-		&cli.BoolFlag{
-			Category: whenGroup, Name: "detach",
-			Usage: "with -p: at the end, take CUPTI out of the process, so that its calls are as fast again as before; stops " +
-				"its threads for some ms (docs/on-demand.md)",
-		},
 		apiFlag(commonGroup),
 	}, globFlags(whatGroup), []cli.Flag{
 		&cli.StringFlag{
@@ -150,6 +145,11 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{Category: whenGroup, Name: "delay", Usage: "start recording `TIME` after the first CUDA call"},
 		&cli.BoolFlag{Category: whenGroup, Name: "from-start", Usage: "count -d and --delay from the program's start"},
+		&cli.BoolFlag{
+			Category: whenGroup, Name: "detach",
+			Usage: "with -p: at the end, take CUPTI out of the process, so that its calls are as fast again as before; stops " +
+				"its threads for some ms (docs/on-demand.md)",
+		},
 		&cli.StringFlag{
 			Category: whenGroup, Name: "last", Usage: "keep only the last `TIME` of the recording, 1s to 24h: a file is " +
 				"written at the end, on SIGUSR2, when a process crashes, and on --trigger",

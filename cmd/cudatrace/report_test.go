@@ -43,7 +43,7 @@ var reportLogs = []struct {
 	{[]string{"nccl-rank0", "nccl-rank1"}, "run ranks step path kernels idle"},
 	{[]string{"graphs/python"}, "run step path kernels python flame memory held idle"},
 	{[]string{"streams"}, "run step path kernels idle"},
-	{[]string{"operators"}, "run step path kernels python flame operators memory idle"},
+	{[]string{"operators"}, "run step path kernels python flame operators memory held idle"},
 }
 
 func gpuLogs(names []string) (paths []string) {

@@ -87,6 +87,7 @@ func TestSudoOutput(t *testing.T) {
 		"record --live":   {"record", "--live", "-o", "etc/run", program},
 		"record -p":       {"record", "-p", fmt.Sprint(target.Process.Pid), "-d", "1ms", "-o", "etc/run"},
 		"top":             {"top", "-o", "etc/run", "--", program},
+		"watch":           {"watch", "-p", "1", "-o", "etc/run/windows"},
 		"man":             {"man", "-o", "etc"},
 		"stats":           {"stats", log, "--format", "csv", "-o", "etc/folder"},
 	}
