@@ -168,8 +168,8 @@ func TestArmedDetach(t *testing.T) {
 			return strings.Contains(contents(t, b.stderr), "recording the calls and GPU work of launchloop")
 		})
 		b.stop(t)
-		if b.Kernels == 0 || !b.Complete || strings.Contains(b.recording.stderr, "CUPTI stays") {
-			t.Errorf("recording %d: %d kernels, complete %t\n%s", n, b.Kernels, b.Complete, b.recording.stderr)
+		if b.Kernels == 0 || lostWork(&b.Summary) > 0 || strings.Contains(b.recording.stderr, "CUPTI stays") {
+			t.Errorf("recording %d: %d kernels, lost %v\n%s", n, b.Kernels, b.Lost, b.recording.stderr)
 		}
 		p.await(t, "is armed: it waits for a recorder")
 		code, err := procfs.Code(pid)

@@ -273,7 +273,7 @@ func TestCompiledOperators(t *testing.T) {
 		t.Run(option, func(t *testing.T) {
 			t.Parallel()
 			const steps = 5
-			base, seconds := filepath.Join(t.TempDir(), "run"), map[string]string{"on": "20", "off": "0"}[option]
+			base, seconds := filepath.Join(t.TempDir(), "run"), map[string]string{"on": "60", "off": "0"}[option]
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", option, "--calls", "cupti", "--no-convert", "-o", base,
 				pythons[len(pythons)-1].Path, "testdata/python/compiled.py", generated[0], fmt.Sprint(steps), seconds)
 			if said, err := cmd.CombinedOutput(); err != nil {

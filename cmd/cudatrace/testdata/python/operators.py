@@ -58,7 +58,7 @@ def step():
 memory = ctypes.c_void_p()
 cuda.cudaMalloc(ctypes.byref(memory), 64)
 fill.memory = memory.value
-deadline = time.monotonic() + (int(sys.argv[3]) if len(sys.argv) > 3 else 20)
+deadline = time.monotonic() + (int(sys.argv[3]) if len(sys.argv) > 3 else 60)
 while torch.sim_torch_observed() == 0 and time.monotonic() < deadline:
     time.sleep(0.01)
 observed = torch.sim_torch_observed()
