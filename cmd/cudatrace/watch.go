@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -93,6 +94,11 @@ func runWatch(c *cli.Context, con *console.Console) error {
 	if err := makeFolder(o.Folder); err != nil {
 		return err
 	}
+	alone, err := claimFolder(o.Folder)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
 	if len(o.PIDs) > 0 {
 		armed, err := m.Armed()
 		for _, pid := range o.PIDs {
@@ -111,6 +117,20 @@ func runWatch(c *cli.Context, con *console.Console) error {
 // makeFolder makes the folder of the windows, with the rights of the user who called sudo.
 func makeFolder(path string) error {
 	return invoker.Find().Do(func() error { return os.MkdirAll(path, 0o777) })
+}
+
+// claimFolder has the folder to itself on this host: windows of two that have one job would have the same names. Those of
+// other hosts may share the folder, so no lock of a file does, which some file systems share, too.
+func claimFolder(path string) (io.Closer, error) {
+	var s syscall.Stat_t
+	if err := syscall.Stat(path, &s); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	alone, err := net.Listen("unix", fmt.Sprintf("@cudatrace-watch-%x-%x", s.Dev, s.Ino))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("another 'cudatrace watch' writes to %s: name another folder with -o", path)
+	}
+	return alone, err
 }
 
 // Bounds of the options.
