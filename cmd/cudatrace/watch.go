@@ -29,6 +29,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 const watchName = "watch"
@@ -99,19 +100,24 @@ func runWatch(c *cli.Context, con *console.Console) error {
 		return err
 	}
 	defer alone.Close()
-	if len(o.PIDs) > 0 {
-		armed, err := m.Armed()
-		for _, pid := range o.PIDs {
-			if err == nil && !slices.ContainsFunc(armed, func(p record.ArmedProcess) bool { return p.PID == pid }) {
-				err = fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'",
-					pid)
-			}
-		}
-		if err != nil {
-			return err
+	armed, err := m.Armed()
+	for _, pid := range o.PIDs {
+		if err == nil && !slices.ContainsFunc(armed, func(p record.ArmedProcess) bool { return p.PID == pid }) {
+			err = unarmed(pid)
 		}
 	}
+	if err != nil {
+		return err
+	}
 	return watch.Run(o, m)
+}
+
+// unarmed is the error for a process that cannot be watched.
+func unarmed(pid int) error {
+	if _, err := procfs.Environment(pid); err != nil && !errors.Is(err, procfs.ErrCut) {
+		return err
+	}
+	return fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'", pid)
 }
 
 // makeFolder makes the folder of the windows, with the rights of the user who called sudo.
@@ -170,6 +176,8 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 			c.Args().First())
 	case o.Folder == "":
 		return o, nil, wrong("name a folder for the windows: -o FOLDER")
+	case o.Folder == "-" || m.metrics == "-":
+		return o, nil, wrong("-o names a folder and --prometheus a file: neither is written to standard output")
 	case err != nil || !(share >= 0.01 && share <= 100):
 		return o, nil, wrong("--budget %q is no share: write 1%%, from 0.01%% to 100%%", c.String("budget"))
 	case o.Every < leastEvery || o.Every > mostEvery:
