@@ -189,8 +189,8 @@ func (s *session) sayMissing(found []cupti.ArmedProcess) {
 		"to record these, start it anew: cudatrace run --armed " + procfs.CommandLine(unarmed[0]))
 }
 
-// openArmed opens sockets for armed processes, as far as they can be called. It is an error if none can, and nothing else
-// records them.
+// openArmed opens sockets for armed processes, as far as they can be called. It is an error if none can be and nothing
+// else records them.
 func (s *session) openArmed(found []cupti.ArmedProcess) error {
 	var callable []cupti.ArmedProcess
 	refused := map[int]error{}

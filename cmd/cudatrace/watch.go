@@ -125,8 +125,8 @@ func makeFolder(path string) error {
 	return invoker.Find().Do(func() error { return os.MkdirAll(path, 0o777) })
 }
 
-// claimFolder has the folder to itself on this host: windows of two that have one job would have the same names. Those of
-// other hosts may share the folder, so no lock of a file does, which some file systems share, too.
+// claimFolder keeps a second watch of this host out of the folder: windows of a job would have the same names. Those of
+// other hosts may share the folder. So this is no lock of a file, which some file systems share, too.
 func claimFolder(path string) (io.Closer, error) {
 	var s syscall.Stat_t
 	if err := syscall.Stat(path, &s); err != nil {

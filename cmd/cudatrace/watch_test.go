@@ -141,8 +141,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A process that another recorder records is an error and no empty recording where only CUPTI would record it, and a folder
-// that another watch writes to is one.
+// Without probes, a process that another recorder records is an error, not an empty recording. So is a folder that
+// another watch writes to.
 func TestWatchedTwice(t *testing.T) {
 	t.Parallel()
 	p := armedPrograms(t, 1)[0]
@@ -158,7 +158,8 @@ func TestWatchedTwice(t *testing.T) {
 	w := watchPrograms(t, folder, nil, p)
 	works(t, func() bool { return len(w.logs(t)) > 0 }, p)
 	out, err = exec.Command("cudatrace", "watch", "-o", folder+"/.").CombinedOutput()
-	if err == nil || string(out) != "cudatrace: another 'cudatrace watch' writes to "+folder+"/.: name another folder with -o\n" {
+	if want := "another 'cudatrace watch' writes to " + folder + "/.: name another folder with -o\n"; err == nil ||
+		string(out) != "cudatrace: "+want {
 		t.Errorf("%v\n%s", err, out)
 	}
 	w.cmd.Process.Signal(syscall.SIGTERM)
