@@ -69,7 +69,9 @@ func (s *session) attachTo() error {
 	if err := s.attachAll(found); err != nil {
 		return err
 	}
-	s.openArmed(found)
+	if err := s.openArmed(found); err != nil {
+		return err
+	}
 	s.callArmed(len(found) > 0)
 	s.offerLibraries(s.opts.PIDs)
 	s.metrics.begin()
@@ -93,7 +95,8 @@ func (s *session) attachAll(found []cupti.ArmedProcess) error {
 	s.calls.open(s, armed)
 	s.tell(opened{})
 	if allArmed := len(found) == len(s.opts.PIDs); !s.calls.probed && !(allArmed && s.calls.source == CallsNone) {
-		return errors.New("a running process can be recorded with probes only, or with --calls none if it is armed")
+		return errors.New("a running process can be recorded with probes only, or with --calls none if " +
+			"'cudatrace run --armed' started it")
 	}
 	s.sayMissing(found)
 	if armed {
@@ -168,7 +171,7 @@ func (s *session) sayAttached(with, without []int) {
 	if len(with) > 0 {
 		s.opts.Say(fmt.Sprintf("recording the calls and GPU work of %s; Ctrl-C stops", processList(with)))
 	}
-	if len(without) > 0 {
+	if len(without) > 0 && s.calls.source != CallsNone {
 		s.opts.Say("recording the calls of " + processList(without) + "; Ctrl-C stops")
 	}
 }
@@ -186,8 +189,9 @@ func (s *session) sayMissing(found []cupti.ArmedProcess) {
 		"to record these, start it anew: cudatrace run --armed " + procfs.CommandLine(unarmed[0]))
 }
 
-// openArmed opens sockets for armed processes, as far as they can be called.
-func (s *session) openArmed(found []cupti.ArmedProcess) {
+// openArmed opens sockets for armed processes, as far as they can be called. It is an error if none can be and nothing
+// else records them.
+func (s *session) openArmed(found []cupti.ArmedProcess) error {
 	var callable []cupti.ArmedProcess
 	refused := map[int]error{}
 	for _, p := range found {
@@ -201,12 +205,21 @@ func (s *session) openArmed(found []cupti.ArmedProcess) {
 	calls, more := cupti.CallArmed(callable)
 	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
-		s.report.remark(uint32(pid), fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid,
-			errno.Words(refused[pid])))
+		why := errno.Words(refused[pid])
+		switch {
+		case s.calls.source != CallsNone:
+			s.report.remark(uint32(pid),
+				fmt.Sprintf("process %d: only its calls are recorded, although it was armed: %s", pid, why))
+		case len(calls) == 0:
+			return fmt.Errorf("process %d cannot be recorded: %s", pid, why)
+		default:
+			s.report.miss(uint32(pid), fmt.Sprintf("process %d is not recorded: %s", pid, why))
+		}
 	}
 	if len(calls) > 0 {
 		s.join(calls)
 	}
+	return nil
 }
 
 // join serves armed processes.

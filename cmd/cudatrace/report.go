@@ -323,7 +323,7 @@ func reportContent(r *report.Report, chart string, bytesAtMost int) ([]byte, err
 	charts := r.Charts()
 	i := slices.IndexFunc(charts, func(c *report.Chart) bool { return c.Name == chart })
 	if i < 0 {
-		return nil, fmt.Errorf("there is nothing to draw for --svg %s: 'cudatrace help report' says what each chart needs",
+		return nil, fmt.Errorf("there is nothing to draw for --svg %s: docs/report.md says what each chart needs",
 			chart)
 	}
 	err := charts[i].WriteSVG(&b)

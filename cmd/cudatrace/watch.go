@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -28,6 +29,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 const watchName = "watch"
@@ -97,24 +99,48 @@ func runWatch(c *cli.Context, con *console.Console) error {
 	if err := makeFolder(o.Folder); err != nil {
 		return err
 	}
-	if len(o.PIDs) > 0 {
-		armed, err := m.Armed()
-		for _, pid := range o.PIDs {
-			if err == nil && !slices.ContainsFunc(armed, func(p record.ArmedProcess) bool { return p.PID == pid }) {
-				err = fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'",
-					pid)
-			}
-		}
-		if err != nil {
-			return err
+	alone, err := claimFolder(o.Folder)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	armed, err := m.Armed()
+	for _, pid := range o.PIDs {
+		if err == nil && !slices.ContainsFunc(armed, func(p record.ArmedProcess) bool { return p.PID == pid }) {
+			err = unarmed(pid)
 		}
 	}
+	if err != nil {
+		return err
+	}
 	return watch.Run(o, m)
+}
+
+// unarmed is the error for a process that cannot be watched.
+func unarmed(pid int) error {
+	if _, err := procfs.Environment(pid); err != nil && !errors.Is(err, procfs.ErrCut) {
+		return err
+	}
+	return fmt.Errorf("process %d is not armed, or has not started CUDA yet: start it with 'cudatrace run --armed'", pid)
 }
 
 // makeFolder makes the folder of the windows, with the rights of the user who called sudo.
 func makeFolder(path string) error {
 	return invoker.Find().Do(func() error { return os.MkdirAll(path, 0o777) })
+}
+
+// claimFolder keeps a second watch of this host out of the folder: windows of a job would have the same names. Those of
+// other hosts may share the folder. So this is no lock of a file, which some file systems share, too.
+func claimFolder(path string) (io.Closer, error) {
+	var s syscall.Stat_t
+	if err := syscall.Stat(path, &s); err != nil {
+		return nil, &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	alone, err := net.Listen("unix", fmt.Sprintf("@cudatrace-watch-%x-%x", s.Dev, s.Ino))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("another 'cudatrace watch' writes to %s: name another folder with -o", path)
+	}
+	return alone, err
 }
 
 // Bounds of the options.
@@ -154,6 +180,8 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 			c.Args().First())
 	case o.Folder == "":
 		return o, nil, wrong("name a folder for the windows: -o FOLDER")
+	case o.Folder == "-" || m.metrics == "-":
+		return o, nil, wrong("-o names a folder and --prometheus a file: neither is written to standard output")
 	case err != nil || !(share >= 0.01 && share <= 100):
 		return o, nil, wrong("--budget %q is no share: write 1%%, from 0.01%% to 100%%", c.String("budget"))
 	case o.Every < leastEvery || o.Every > mostEvery:

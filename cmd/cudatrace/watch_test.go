@@ -141,6 +141,34 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// Without probes, a process that another recorder records is an error, not an empty recording. So is a folder that
+// another watch writes to.
+func TestWatchedTwice(t *testing.T) {
+	t.Parallel()
+	p := armedPrograms(t, 1)[0]
+	first := p.record(t, saidWork)
+	folder := t.TempDir()
+	out, err := exec.Command("cudatrace", "record", "-p", fmt.Sprint(p.cmd.Process.Pid), "--calls", "none", "-d", "100ms",
+		"-o", filepath.Join(folder, "second")).CombinedOutput()
+	left, _ := os.ReadDir(folder)
+	if err == nil || !strings.Contains(string(out), "cannot be recorded: another recorder records") || len(left) > 0 {
+		t.Errorf("%v, left %v\n%s", err, left, out)
+	}
+	first.stop(t)
+	w := watchPrograms(t, folder, nil, p)
+	works(t, func() bool { return len(w.logs(t)) > 0 }, p)
+	out, err = exec.Command("cudatrace", "watch", "-o", folder+"/.").CombinedOutput()
+	if want := "another 'cudatrace watch' writes to " + folder + "/.: name another folder with -o\n"; err == nil ||
+		string(out) != "cudatrace: "+want {
+		t.Errorf("%v\n%s", err, out)
+	}
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	if code := w.end(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, contents(t, w.stderr))
+	}
+	p.quit(t)
+}
+
 // A disk that is full is a line, and the service goes on; --disk-limit keeps it from filling up.
 func TestWatchFullDisk(t *testing.T) {
 	t.Parallel()

@@ -121,8 +121,9 @@ var operatorsReport = declare(grouped[operatorKey, operatorCells]{
 			known, all = sketch.Sum(known, r.Total), r.all
 		}
 		if len(rows) > 0 && known < all {
-			t.Notes = append(t.Notes, fmt.Sprintf("the operator is known of %s of the time of GPU work: record --pytorch on for all, "+
-				"auto records it for a part of the time", table.Words(float64(known)/float64(all), table.Share)))
+			t.Notes = append(t.Notes, fmt.Sprintf("the operator is known of %s of the time of GPU work; the rest was "+
+				"launched in none, or while auto did not record them (record --pytorch on records all)",
+				table.Words(float64(known)/float64(all), table.Share)))
 		}
 	},
 })

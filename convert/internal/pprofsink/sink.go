@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/google/pprof/profile"
 
@@ -186,8 +187,8 @@ func (s *Sink) location(l line) *profile.Location {
 	if at == nil {
 		f := s.functions[l.function]
 		if f == nil {
-			f = &profile.Function{ID: uint64(len(s.functions) + 1), Name: l.name, SystemName: cmp.Or(l.system, l.name),
-				Filename: l.file, StartLine: int64(l.function.first)}
+			f = &profile.Function{ID: uint64(len(s.functions) + 1), Name: text(l.name), Filename: text(l.file),
+				SystemName: text(cmp.Or(l.system, l.name)), StartLine: int64(l.function.first)}
 			s.functions[l.function] = f
 			s.profile.Function = append(s.profile.Function, f)
 		}
@@ -197,6 +198,9 @@ func (s *Sink) location(l line) *profile.Location {
 	}
 	return at
 }
+
+// text is a text of the profile: readers refuse one that is not UTF-8, as a program's names can be.
+func text(name string) string { return strings.ToValidUTF8(name, "\ufffd") }
 
 // labels say where work ran, and of which process.
 func (s *Sink) labels(on *timeline.Context) map[string][]string {
@@ -209,7 +213,7 @@ func (s *Sink) labels(on *timeline.Context) map[string][]string {
 		"pid": {strconv.FormatUint(uint64(s.options.HostPID(p.PID)), 10)},
 	}
 	if p.Host != "" {
-		labels["host"] = []string{p.Host}
+		labels["host"] = []string{text(p.Host)}
 	}
 	if p.Rank.Known {
 		labels["rank"] = []string{strconv.FormatUint(uint64(p.Rank.Number), 10)}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/pprof/profile"
 
@@ -148,6 +149,25 @@ func TestManyStacks(t *testing.T) {
 	if last := p.Sample[len(p.Sample)-1]; total != 2*3*stacks || len(p.Sample) >= stacks ||
 		last.Location[0].Line[0].Function.Name != "(other stacks)" || last.Label != nil {
 		t.Errorf("%d ns in %d samples, the last of them %v", total, len(p.Sample), last)
+	}
+}
+
+// Texts that are not UTF-8 become such: protobuf has no others.
+func TestNotUTF8(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	s := pprofsink.New(&out, pprofsink.Options{HostPID: func(pid uint32) uint32 { return pid }})
+	at := &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "/\xff.py", Function: "f\xc3"}, ID: 1}
+	must(t, s.Take([]timeline.Event{&timeline.WorkList{
+		Stream: &timeline.Stream{Context: &timeline.Context{Process: &timeline.Process{PID: 7, Host: "n\xfe"}}},
+		List: []timeline.Work{{Dur: 3, Shape: &timeline.Shape{Kernel: timeline.KernelShape{Name: "k\xf0"}},
+			Call: timeline.Call{Python: at}}},
+	}}))
+	must(t, s.End(nil))
+	p, err := profile.Parse(&out)
+	must(t, err)
+	if text := p.String(); !utf8.ValidString(text) || strings.Count(text, "\ufffd") < 4 {
+		t.Errorf("%q", text)
 	}
 }
 

@@ -132,6 +132,10 @@ func (d *door) seize() (fresh bool, err error) {
 			if errors.Is(err, unix.ESRCH) {
 				continue
 			}
+			if errors.Is(err, unix.EPERM) {
+				return false, errors.New("its threads may not be stopped: a debugger is attached, or the right to trace it " +
+					"(CAP_SYS_PTRACE) is missing")
+			}
 			return false, fmt.Errorf("its threads cannot be stopped (ptrace): %w", err)
 		}
 		d.threads[id], fresh = &thread{tid: id}, true

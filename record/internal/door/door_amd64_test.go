@@ -7,12 +7,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -59,6 +62,27 @@ func TestShut(t *testing.T) {
 	}
 	if err := Shut(pid, func() error { return nil }); err == nil {
 		t.Error("no error of a process that has ended")
+	}
+}
+
+// TestDebugged names the debugger of a process that has one.
+func TestDebugged(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread() // which is the debugger
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command("cat")
+	input, _ := pipetest.Start(t, cmd)
+	if err := unix.PtraceSeize(cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	called := false
+	err := Shut(cmd.Process.Pid, func() error { called = true; return nil })
+	if called || err == nil || !strings.Contains(err.Error(), "a debugger is attached") {
+		t.Errorf("called %t, %v", called, err)
+	}
+	input.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
 	}
 }
 
