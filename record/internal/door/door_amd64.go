@@ -23,7 +23,7 @@ var waiting = []uint64{
 	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX_WAITV,
 }
 
-// Of perf events: a breakpoint on code, which the kernel answers with SIGTRAP on the thread (Linux 5.13), and which goes at exec.
+// Of perf events: a breakpoint on code, which sends the thread SIGTRAP (Linux 5.13 and later), and which goes at exec.
 const (
 	breakOnCode      = 4       // HW_BREAKPOINT_X
 	bitsRemoveOnExec = 1 << 36 // of perf_event_attr
@@ -116,7 +116,7 @@ func (d *door) stopAll() error {
 			}
 		}
 		switch passed := time.Since(began); {
-		case left == 0 && !fresh && caught == 0: // else one that was stopped now may have started another since they were listed
+		case left == 0 && !fresh && caught == 0: // one stopped in this round may have started another since the list
 			return nil
 		case round >= leastRounds && passed > stopMost+time.Duration(len(d.threads))*stopMore:
 			return ErrInside
@@ -335,8 +335,8 @@ func (d *door) read(from, to uint64) []uint64 {
 	return d.stack
 }
 
-// setBreak sets a breakpoint, if that can be: by a perf event, which goes with its descriptor. One that is set by ptrace would
-// outlive the recorder, and a thread that cannot be stopped any more, and the program would die of its SIGTRAP.
+// setBreak sets a breakpoint, if that can be: by a perf event, which goes with its descriptor. One set by ptrace would stay
+// when the recorder dies, or when a thread does not stop any more, and the program would die of its SIGTRAP.
 func (t *thread) setBreak(address uint64) error {
 	var blocked uint64
 	if _, err := ptrace(unix.PTRACE_GETSIGMASK, t.tid, 8, uintptr(unsafe.Pointer(&blocked))); err != nil {
@@ -365,7 +365,7 @@ func (t *thread) unbreak() {
 	t.broken = false
 }
 
-// release has all threads go on. One that it cannot reach loses its breakpoint, and goes on when the tracing thread ends.
+// release has all threads go on. One that it cannot stop loses its breakpoint, and goes on when the tracing thread ends.
 func (d *door) release() (err error) {
 	defer func() {
 		for _, t := range d.threads {
