@@ -22,13 +22,15 @@ func TestAllocatedMemory(t *testing.T) {
 		uses   []string // rows of the report: use, peak, allocations, frees, not freed, bytes of all allocations
 		reason string
 	}{
-		"many":       {[]string{sim("many")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
-		"static":     {[]string{sim("many-static")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
-		"driver":     {[]string{sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
-		"the last":   {[]string{"--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"all calls":  {[]string{"--api", "all", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"no rights":  {[]string{"--calls", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"driver's":   {[]string{"--calls", "cupti", sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
+		"many":      {[]string{sim("many")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
+		"static":    {[]string{sim("many-static")}, 3 * 16384, []string{"device 49152 3 3 0 49152", "pinned 16384 1 1 0 16384"}, ""},
+		"driver":    {[]string{sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
+		"the last":  {[]string{"--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"all calls": {[]string{"--api", "all", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"no rights": {[]string{"--calls", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"driver's":  {[]string{"--calls", "cupti", sim("driveronly")}, 4096, []string{"device 4096 1 1 0 4096"}, ""},
+		"patchelf": {[]string{"--calls", "cupti", "env", "LD_LIBRARY_PATH=" + sim("../lib-moved"), sim("vectoradd")},
+			600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"its last":   {[]string{"--calls", "cupti", "--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"any kind":   {[]string{"--calls", "cupti", sim("functions")}, 4 << 20, []string{"device 4194304 14 14 0 4208836", "managed 4096 1 1 0 4096", "pinned 8192 1 1 0 8192"}, ""},
 		"unwanted":   {[]string{"--calls", "cupti", "--memory", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not probed, and --memory none leaves CUPTI's callbacks out"},

@@ -88,6 +88,7 @@ func (l *link) finalize(pid int) error {
 		return nil
 	case doorReady:
 	default:
+		_ = l.moveDoor(0, doorOver) || l.moveDoor(doorReady, doorOver) // or the library would wait, deaf to STOP
 		return errNotReady
 	}
 	var err error

@@ -23,10 +23,11 @@ var waiting = []uint64{
 	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX_WAITV,
 }
 
-// Places of the debug registers in struct user of sys/user.h: the address of the first breakpoint, and what is on.
+// Of perf events: a breakpoint on code, which sends the thread SIGTRAP (Linux 5.13 and later), and which goes at exec.
 const (
-	debugAddress = 848
-	debugControl = debugAddress + 7*8
+	breakOnCode      = 4       // HW_BREAKPOINT_X
+	bitsRemoveOnExec = 1 << 36 // of perf_event_attr
+	bitsSigtrap      = 1 << 37
 )
 
 const (
@@ -40,6 +41,7 @@ type thread struct {
 	tid     int
 	stopped bool      // outside of CUDA
 	broken  bool      // a breakpoint is set
+	event   int       // its descriptor
 	set     time.Time // when
 }
 
@@ -95,7 +97,7 @@ func (d *door) stopAll() error {
 		if err != nil {
 			return err
 		}
-		left, running := 0, 0
+		left, running, caught := 0, 0, 0
 		for _, t := range d.threads {
 			if t.stopped {
 				continue
@@ -109,9 +111,12 @@ func (d *door) stopAll() error {
 					running++
 				}
 			}
+			if t.stopped {
+				caught++
+			}
 		}
 		switch passed := time.Since(began); {
-		case left == 0 && !fresh:
+		case left == 0 && !fresh && caught == 0: // one stopped in this round may have started another since the list
 			return nil
 		case round >= leastRounds && passed > stopMost+time.Duration(len(d.threads))*stopMore:
 			return ErrInside
@@ -123,13 +128,15 @@ func (d *door) stopAll() error {
 
 // seize begins to trace the threads that are not traced yet, and reports whether there were any.
 func (d *door) seize() (fresh bool, err error) {
+	listed := false
 	for tid := range procfs.Threads(uint32(d.pid)) {
 		id := int(tid)
+		listed = true
 		if d.threads[id] != nil || d.own[id] {
 			continue
 		}
 		if _, err := ptrace(unix.PTRACE_SEIZE, id, 0, 0); err != nil {
-			if errors.Is(err, unix.ESRCH) {
+			if errors.Is(err, unix.ESRCH) || d.hasEnded(tid) {
 				continue
 			}
 			if errors.Is(err, unix.EPERM) {
@@ -140,7 +147,16 @@ func (d *door) seize() (fresh bool, err error) {
 		}
 		d.threads[id], fresh = &thread{tid: id}, true
 	}
+	if !listed {
+		return false, fmt.Errorf("its threads cannot be listed: %w", os.ErrNotExist)
+	}
 	return fresh, nil
+}
+
+// hasEnded reports whether a thread has, also one that is still listed: the kernel refuses to trace it.
+func (d *door) hasEnded(tid uint32) bool {
+	s, ok := procfs.StatOfThread(uint32(d.pid), tid)
+	return !ok || s.State == 'Z' || s.State == 'X'
 }
 
 // try stops a thread, or notices that it has reached its breakpoint, and has it go on if it is inside.
@@ -153,9 +169,7 @@ func (d *door) try(t *thread, breakpoints bool) error {
 	} else if there, err := d.stop(t); !there || err != nil {
 		return err
 	}
-	if err := t.unbreak(); err != nil {
-		return d.lost(t, err)
-	}
+	t.unbreak()
 	v, outside, err := d.view(t)
 	if err != nil {
 		return d.lost(t, err)
@@ -184,8 +198,13 @@ func (d *door) lost(t *thread, err error) error {
 	if !errors.Is(err, unix.ESRCH) {
 		return err
 	}
-	delete(d.threads, t.tid)
+	d.forget(t)
 	return nil
+}
+
+func (d *door) forget(t *thread) {
+	t.unbreak()
+	delete(d.threads, t.tid)
 }
 
 func ignoreGone(err error) error {
@@ -219,7 +238,7 @@ func (d *door) stop(t *thread) (there bool, err error) {
 			}
 			continue
 		case !status.Stopped(): // it has ended
-			delete(d.threads, t.tid)
+			d.forget(t)
 			return false, nil
 		case isInterrupt(status) && !(t.broken && trapWaits(t.tid)):
 			return true, nil
@@ -246,11 +265,11 @@ func (d *door) reached(t *thread) (hit bool, err error) {
 	case !changed:
 		return false, nil
 	case !status.Stopped():
-		delete(d.threads, t.tid)
+		d.forget(t)
 		return false, nil
-	case isInterrupt(status):
-		return true, nil
-	case status.StopSignal() == unix.SIGTRAP:
+	case isInterrupt(status) && trapWaits(t.tid):
+		return false, d.goOn(t, 0)
+	case isInterrupt(status), status.StopSignal() == unix.SIGTRAP:
 		return true, nil
 	}
 	return false, d.goOn(t, status.StopSignal())
@@ -320,57 +339,65 @@ func (d *door) read(from, to uint64) []uint64 {
 	return d.stack
 }
 
+// setBreak sets a breakpoint, if that can be: by a perf event, which goes with its descriptor. One set by ptrace would stay
+// when the recorder dies, or when a thread does not stop any more, and the program would die of its SIGTRAP.
 func (t *thread) setBreak(address uint64) error {
-	for _, w := range []struct{ at, value uintptr }{{debugAddress, uintptr(address)}, {debugControl, 1}} {
-		if _, err := ptrace(unix.PTRACE_POKEUSR, t.tid, w.at, w.value); err != nil {
-			return err
-		}
-	}
-	t.broken, t.set = true, time.Now()
-	return nil
-}
-
-func (t *thread) unbreak() error {
-	if !t.broken {
-		return nil
-	}
-	if _, err := ptrace(unix.PTRACE_POKEUSR, t.tid, debugControl, 0); err != nil {
+	var blocked uint64
+	if _, err := ptrace(unix.PTRACE_GETSIGMASK, t.tid, 8, uintptr(unsafe.Pointer(&blocked))); err != nil {
 		return err
 	}
-	t.broken = false
+	if blocked&(1<<(unix.SIGTRAP-1)) != 0 {
+		return nil // the signal would wait until the program takes it
+	}
+	event := unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_BREAKPOINT, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Sample: 1,
+		Bits:    unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | bitsRemoveOnExec | bitsSigtrap,
+		Bp_type: breakOnCode, Ext1: address, Ext2: 8,
+	}
+	fd, err := unix.PerfEventOpen(&event, t.tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
+	if err != nil {
+		return nil // an older kernel, or no right: it goes without
+	}
+	t.broken, t.event, t.set = true, fd, time.Now()
 	return nil
 }
 
-// release has all threads go on.
-func (d *door) release() error {
+func (t *thread) unbreak() {
+	if t.broken {
+		unix.Close(t.event)
+	}
+	t.broken = false
+}
+
+// release has all threads go on. One that it cannot stop loses its breakpoint, and goes on when the tracing thread ends.
+func (d *door) release() (err error) {
+	defer func() {
+		for _, t := range d.threads {
+			t.unbreak()
+		}
+	}()
 	for _, t := range d.threads {
 		if t.stopped {
-			if err := d.detach(t); err != nil {
-				return err
-			}
+			err = errors.Join(err, d.detach(t))
 		}
 	}
-	for late := time.Now().Add(releaseMost); len(d.threads) > 0; {
+	for late := time.Now().Add(releaseMost); err == nil && len(d.threads) > 0; {
 		for _, t := range d.threads {
-			there, err := d.stop(t)
-			if err != nil {
-				return err
-			}
+			there, failed := d.stop(t)
 			if there {
-				if err := errors.Join(t.unbreak(), d.detach(t)); err != nil {
-					return err
-				}
+				failed = d.detach(t)
 			}
+			err = errors.Join(err, failed)
 		}
 		if time.Now().After(late) {
 			return errors.New("a thread of the program could not be let go: it does not stop")
 		}
 	}
-	return nil
+	return err
 }
 
 func (d *door) detach(t *thread) error {
-	delete(d.threads, t.tid)
+	d.forget(t)
 	_, err := ptrace(unix.PTRACE_DETACH, t.tid, 0, 0)
 	return ignoreGone(err)
 }

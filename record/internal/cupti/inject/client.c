@@ -47,7 +47,7 @@
 #define IS_ADDRESS(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT)
 #endif
 
-static const struct ct_cupti *cupti;
+static CT_KEPT struct ct_cupti cupti; /* a program may keep an address of ours that dlsym has given it */
 static unsigned long long loads; /* by the dynamic linker's count */
 static struct ct_question leaving;
 
@@ -66,19 +66,19 @@ static void leave(void)
 static ct_result register_callbacks(ct_request_fn requested, ct_complete_fn completed)
 {
 	leave();
-	return cupti->register_callbacks(requested, completed);
+	return cupti.register_callbacks(requested, completed);
 }
 
 static ct_result register_timestamp(ct_timestamp_fn timestamp)
 {
 	leave();
-	return cupti->register_timestamp(timestamp);
+	return cupti.register_timestamp(timestamp);
 }
 
 static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 {
 	ct_memory_leave();
-	return cupti->subscribe(subscriber, f, user);
+	return cupti.subscribe(subscriber, f, user);
 }
 
 /* On the control thread: whether a client waits for us to leave. */
@@ -201,11 +201,11 @@ static bool protect(uintptr_t page, size_t size, int access)
 }
 
 /* One word, which other threads may read meanwhile. False where the kernel does not allow it. */
-static bool replace(const struct module *m, uintptr_t slot, uintptr_t ours, bool constant)
+static bool replace(uintptr_t slot, uintptr_t ours, int access)
 {
 	size_t size = getauxval(AT_PAGESZ);
 	uintptr_t page = slot & ~(size - 1);
-	int access = PROT_READ | (page < m->code_end && page + size > m->code ? PROT_EXEC : 0);
+	bool constant = !(access & PROT_WRITE);
 	if (constant && !protect(page, size, access | PROT_WRITE))
 		return false;
 	atomic_store((_Atomic uintptr_t *)slot, ours);
@@ -227,21 +227,38 @@ static void look_at(const struct module *m, const ElfW(Rela) *r, const struct ho
 	if (!IS_ADDRESS(ELF64_R_TYPE(r->r_info)) || strcmp(name, h->name) != 0)
 		return;
 	if (over ? *(const uintptr_t *)slot == h->ours : leads_to(m, *(const uintptr_t *)slot, h->theirs))
-		replace(m, slot, over ? h->theirs : h->ours, slot >= m->constant && slot < m->constant_end);
+		replace(slot, over ? h->theirs : h->ours, PROT_READ | (slot >= m->constant && slot < m->constant_end ? 0 : PROT_WRITE));
 }
 
 static bool symbol_ours; /* a client that asks dlsym for the function that subscribes is met */
 
-/*
- * Replaces the address of a function in the table of symbols of libcupti, or ours in it. Names stand behind the symbols, which
- * have no count here: a symbol is one that has CUPTI's address and the name.
- */
-static void replace_symbol(const struct module *m, const struct hook *h)
+/* Where the bytes of the segment end that has an address, and how it is mapped; 0 without one. */
+static uintptr_t segment_end(const struct dl_phdr_info *info, uintptr_t at, int *access)
 {
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + p->p_vaddr;
+		*access = (p->p_flags & PF_R ? PROT_READ : 0) | (p->p_flags & PF_W ? PROT_WRITE : 0) | (p->p_flags & PF_X ? PROT_EXEC : 0);
+		if (p->p_type == PT_LOAD && at >= from && at < from + p->p_filesz)
+			return *access & PROT_READ ? from + p->p_filesz : 0;
+	}
+	return 0;
+}
+
+/*
+ * Replaces the address of a function in the table of symbols of libcupti, or ours in it. The symbols have no count here: a
+ * symbol is one that has CUPTI's address and the name. Their names stand behind them, unless patchelf has moved those away.
+ */
+static void replace_symbol(const struct module *m, const struct dl_phdr_info *info, const struct hook *h)
+{
+	int access;
+	uintptr_t last = segment_end(info, (uintptr_t)m->symbols, &access), names = (uintptr_t)m->strings;
+	if (names > (uintptr_t)m->symbols && names < last)
+		last = names;
 	uintptr_t from = (over ? h->ours : h->theirs) - m->base, to = (over ? h->theirs : h->ours) - m->base;
-	for (const ElfW(Sym) *s = m->symbols; m->names > 0 && (const char *)(s + 1) <= m->strings; s++)
+	for (const ElfW(Sym) *s = m->symbols; m->names > 0 && (uintptr_t)(s + 1) <= last; s++)
 		if (s->st_value == from && s->st_name < m->names && strcmp(m->strings + s->st_name, h->name) == 0)
-			symbol_ours = replace(m, (uintptr_t)&s->st_value, to, true) && !over;
+			symbol_ours = replace((uintptr_t)&s->st_value, to, access) && !over;
 }
 
 static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -253,7 +270,7 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 		return 0;
 	read_dynamic(&m, dynamic);
 	if (hooks[SUBSCRIBES].theirs >= m.code && hooks[SUBSCRIBES].theirs < m.code_end)
-		replace_symbol(&m, &hooks[SUBSCRIBES]);
+		replace_symbol(&m, info, &hooks[SUBSCRIBES]);
 	if (!needs_cupti(&m, dynamic))
 		return 0;
 	for (unsigned t = 0; t < 2; t++)
@@ -276,12 +293,13 @@ void ct_client_poll(void)
 /* Called once, when records are on. */
 void ct_client_start(const struct ct_cupti *api)
 {
-	cupti = api;
-	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)api->register_callbacks,
+	if (api->subscribe != subscribe) /* else ours could not be taken out of the table of symbols */
+		cupti = *api;
+	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)cupti.register_callbacks,
 				 (uintptr_t)register_callbacks};
-	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)api->register_timestamp,
+	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)cupti.register_timestamp,
 				 (uintptr_t)register_timestamp};
-	hooks[SUBSCRIBES] = (struct hook){"cuptiSubscribe", (uintptr_t)api->subscribe, (uintptr_t)subscribe};
+	hooks[SUBSCRIBES] = (struct hook){"cuptiSubscribe", (uintptr_t)cupti.subscribe, (uintptr_t)subscribe};
 	ct_client_poll();
 	if (symbol_ours)
 		ct_memory_start(api);
@@ -293,7 +311,7 @@ void ct_client_start(const struct ct_cupti *api)
 void ct_client_end(void)
 {
 	over = true;
-	if (cupti)
+	if (hooks[0].ours)
 		dl_iterate_phdr(hook_module, NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "control.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -110,11 +111,18 @@ static void pause_work(bool paused)
 	ct_leave_cupti(false);
 }
 
+static int nothing(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)info, (void)size, (void)arg;
+	return 1;
+}
+
 /* Takes the locks that a stopped thread of the program may hold, and CUPTI may need: malloc's and the dynamic linker's. */
 static void touch_locks(void)
 {
 	for (size_t size = 64; size <= 1u << 20; size *= 4)
 		free(malloc(size));
+	dl_iterate_phdr(nothing, NULL); /* it has a lock of its own, which it holds while it calls back */
 	void *program = dlopen(NULL, RTLD_NOW);
 	if (program)
 		dlclose(program);
@@ -123,7 +131,7 @@ static void touch_locks(void)
 /* Whether somebody waits for this thread, or nobody for CUPTI's end. */
 static bool called_away(void)
 {
-	return ct_reached(CT_EXITING) || ct_handover_wanted() || !ct_link_alive();
+	return ct_reached(CT_EXITING) || ct_handover_wanted() || ct_client_waits() || !ct_link_alive();
 }
 
 static bool forgotten; /* neither CUPTI nor threads of the program will call a function of ours any more */
@@ -141,12 +149,12 @@ bool ct_finalized(void)
 static void finalize(const struct ct_cupti *api)
 {
 	_Atomic uint32_t *door = ct_link_door();
-	uint32_t is = CT_DOOR_READY;
-	atomic_store(door, api->finalize ? is : CT_DOOR_FAILED);
+	uint32_t is = 0;
+	atomic_compare_exchange_strong(door, &is, api->finalize ? CT_DOOR_READY : CT_DOOR_FAILED); /* it may be OVER */
 	while (api->finalize && (is = atomic_load(door)) != CT_DOOR_OVER) {
-		if (is == CT_DOOR_STOPPED) {
+		if (is == CT_DOOR_STOPPED && ct_link_alive()) { /* the threads of the program go on when the recorder dies */
 			touch_locks();
-			if (atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {
+			if (ct_link_alive() && atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {
 				bool ended = !ct_client_before(api) && api->finalize() == 0;
 				ct_seen_forget();
 				forgotten = ct_torch_forget() && ended;

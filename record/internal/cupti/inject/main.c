@@ -290,8 +290,10 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 	*nvtx = false;
 	ct_signals_end();
 	ct_complete_start(NULL);
-	if (on)
+	if (on) {
+		ct_memory_end();
 		ct_disable(&cupti, false);
+	}
 	return false;
 }
 
@@ -372,6 +374,8 @@ static bool end_late(uint64_t deadline)
 	atomic_store(&meeting, 1);
 	ct_client_end();
 	ct_pool_end();
+	if (ct_finalized())
+		ct_pool_forget();
 	ct_link_forget();
 	atomic_store(&meeting, 0);
 	ct_word_wake(&meeting);

@@ -448,8 +448,8 @@ static bool serve(const struct ct_copy *next, const struct ct_copy *last)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
 	bool met = next->meet(last ? &last->pool : NULL);
-	if (met && !next->over(CT_FOREVER))
-		return false;
+	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
+		ct_pause(CT_SECOND);
 	pthread_setname_np(pthread_self(), CT_ARMED_THREAD);
 	return met;
 }

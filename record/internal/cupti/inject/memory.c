@@ -18,12 +18,14 @@
 
 #define LOWEST 0x10000u /* nothing is mapped below */
 #define OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY: what was asked for is of use, too */
+#define SUBSCRIBE_WAIT CT_SECOND
 
 static struct ct_function *functions;
 static unsigned functions_kept;
 static uint16_t numbers[CT_CBID_MAX]; /* of the function that a callback is of, from 1 */
 static const struct ct_cupti *cupti;
 static void *_Atomic subscriber;
+static struct ct_lock subscribing; /* a profiler that subscribes meanwhile waits, or CUPTI would refuse it; no callback takes it */
 
 static uint64_t word(const char *from, unsigned bytes)
 {
@@ -119,9 +121,12 @@ static void number(const struct ct_cupti *api)
 /* Gives the subscription back; false where there is none. */
 static bool unsubscribe(void)
 {
+	bool locked = ct_lock_within(&subscribing, SUBSCRIBE_WAIT);
 	void *had = atomic_exchange(&subscriber, NULL);
 	if (had)
 		cupti->unsubscribe(had);
+	if (locked)
+		ct_unlock(&subscribing);
 	return had != NULL;
 }
 
@@ -133,12 +138,14 @@ void ct_memory_start(const struct ct_cupti *api)
 		return;
 	cupti = api;
 	number(api);
+	ct_lock(&subscribing);
 	ct_result r = api->subscribe(&fresh, called, NULL);
 	if (r == 0)
 		atomic_store(&subscriber, fresh);
 	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
 		if (numbers[cbid] != 0)
 			r = api->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	ct_unlock(&subscribing);
 	if (r == 0)
 		return;
 	unsubscribe();
@@ -155,8 +162,15 @@ void ct_memory_refuse(void)
 /* A profiler in the program wants the subscription. */
 void ct_memory_leave(void)
 {
-	if (ct_here() && unsubscribe())
+	sigset_t before;
+	int kept = errno;
+	if (!ct_here())
+		return;
+	ct_sigmask_block(&before);
+	if (unsubscribe())
 		ct_queue_note(1, "allocated memory is not recorded from here on: a profiler in the program has CUPTI's callbacks");
+	ct_sigmask_restore(&before);
+	errno = kept;
 }
 
 /* The recording is over. */

@@ -227,6 +227,17 @@ void ct_pool_after(const struct ct_pool_before *b)
 	former = *b;
 }
 
+/* CUPTI, which is finalized, has given all buffers back. Leak checkers find those that it has not through the table. */
+void ct_pool_forget(void)
+{
+	ct_lock(&lock);
+	struct entry *all = out == 0 ? table : NULL;
+	if (all)
+		table = NULL, slots = 0;
+	ct_unlock(&lock);
+	free(all);
+}
+
 /*
  * The recording is over: buffers that CUPTI does not hold are freed, and the others when they come back. A thread of the
  * program that is still on its way through CUPTI gets new ones.

@@ -13,6 +13,7 @@ bool ct_pool_scratch(const uint8_t *buffer);
 void ct_pool_release(uint8_t *buffer);
 void ct_pool_after(const struct ct_pool_before *before);
 void ct_pool_end(void);
+void ct_pool_forget(void);
 void ct_pool_leave(void);
 uint64_t ct_pool_requests(void);
 

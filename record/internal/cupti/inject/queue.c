@@ -121,10 +121,19 @@ struct ct_chunk *ct_queue_chunk(void)
 	return chunk_below(limit);
 }
 
-/* The same for records that may take half of the queue: without them those of CUDA are whole. */
-struct ct_chunk *ct_queue_half_chunk(void)
+/* The same for records that may take half of the queue: without them those of CUDA are whole. Without a chunk one is lost. */
+struct ct_chunk *ct_queue_half_chunk(enum ct_lost_cause cause, uint64_t time)
 {
-	return chunk_below(limit / 2);
+	struct ct_chunk *c = chunk_below(limit / 2);
+	if (c)
+		return c;
+	ct_lock(&lock);
+	if (!finishing) { /* else the sender would have something to say for as long as threads run operators */
+		ct_loss_add(&losses[cause], &(struct ct_loss){.count = 1, .from = time, .to = time});
+		ct_condition_tell(&more);
+	}
+	ct_unlock(&lock);
+	return NULL;
 }
 
 /* Takes back a chunk that was sent, or copied. */

@@ -34,7 +34,7 @@ bool ct_queue_start(size_t memory);
 
 /* For every thread. */
 struct ct_chunk *ct_queue_chunk(void);
-struct ct_chunk *ct_queue_half_chunk(void);
+struct ct_chunk *ct_queue_half_chunk(enum ct_lost_cause cause, uint64_t time);
 void ct_queue_push(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
 void ct_queue_note(uint32_t severity, const char *text);

@@ -4,7 +4,7 @@
  * ours keeps the open ones of a thread. No header of PyTorch's is needed: the recorder has found the functions by
  * their exported names, and the structure that registers an observer is zeros behind what is known of it.
  *
- * An observer runs inside an operator: it takes no lock, allocates once a thread, and calls nothing of PyTorch's but
+ * An observer runs inside an operator: it takes no lock, but for room for spans, allocates once a thread, and calls nothing of PyTorch's but
  * what returns a name or a number. Registering it, and switching it on and off, takes a lock of PyTorch's: that is done
  * on the control thread and in calls that bound the range to record, never while the process forks, since the child
  * would find that lock taken for ever, and never once the program's end has destroyed PyTorch's list of observers. The
@@ -457,6 +457,18 @@ static void pass_on(struct open *around, const struct open *o)
 	around->stack = CT_TORCH_NONE;
 }
 
+/* A chunk for spans, once in some thousand; NULL without, which is counted. */
+static struct ct_chunk *span_chunk(uint64_t now)
+{
+	sigset_t before;
+	int kept = errno;
+	ct_sigmask_block(&before);
+	struct ct_chunk *c = ct_queue_half_chunk(CT_LOST_SPAN, now);
+	ct_sigmask_restore(&before);
+	errno = kept;
+	return c;
+}
+
 /* Adds the begin and the end of the innermost open operator to the thread's chunk, which others take now and then. */
 static void add_span(struct thread *t)
 {
@@ -464,10 +476,8 @@ static void add_span(struct thread *t)
 	struct ct_chunk *c = atomic_exchange(&t->spans, NULL);
 	struct ct_operator_span r = {.head = {CT_REC_OPERATOR_SPAN, sizeof r}, .tid = atomic_load_explicit(&t->tid, memory_order_relaxed),
 		.operators = number_open(t), .start = t->open[t->depth - 1].start, .end = now};
-	if (!c && !(c = ct_queue_half_chunk())) {
-		ct_queue_lost(CT_LOST_SPAN, &(struct ct_loss){.count = 1, .from = now, .to = now});
+	if (!c && !(c = span_chunk(now)))
 		return;
-	}
 	memcpy(c->data + c->used, &r, sizeof r);
 	c->used += sizeof r;
 	if (CT_CHUNK_DATA - c->used < sizeof r)
@@ -677,7 +687,8 @@ static void apply(void)
 /* PyTorch's functions, and whether operators are wanted now. For the control thread. */
 void ct_torch_use(const struct ct_torch *t)
 {
-	static bool watched, said;
+	static CT_KEPT bool watched;
+	static bool said;
 	if (!started && !said)
 		ct_queue_note(1, "PyTorch's operators are not recorded: CUPTI does not tell who calls, or --memory-limit is too low");
 	said = true;
