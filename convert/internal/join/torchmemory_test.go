@@ -50,7 +50,7 @@ func TestOperatorsOfBlocks(t *testing.T) {
 			n := min(1+rnd.IntN(10), len(lines))
 			parts, lines = append(parts, strings.Join(lines[:n], "\n")), lines[n:]
 		}
-		for _, budget := range []*Budget{DefaultBudget(), {Records: Bound{Most: 200}}} {
+		for _, budget := range []*Budget{DefaultBudget(), {Records: Bound{Most: 300}}} {
 			for _, p := range newJoining(t, logtest.Parts(t, parts...), Options{Budget: budget}).runInSteps().timeline().Processes {
 				for _, b := range p.TorchBlocks {
 					got := ""
@@ -58,7 +58,7 @@ func TestOperatorsOfBlocks(t *testing.T) {
 						got = b.Operator.Name
 						known[budget.Records.Most]++
 					}
-					if got != want[b.Address] && (got != "" || budget.Records.Most > 200) {
+					if got != want[b.Address] && (got != "" || budget.Records.Most > 300) {
 						t.Errorf("seed %d, at most %d wait: the block at %d has %q, want %q", seed, budget.Records.Most, b.Address, got,
 							want[b.Address])
 					}
@@ -66,7 +66,7 @@ func TestOperatorsOfBlocks(t *testing.T) {
 			}
 		}
 	}
-	if known[200] == 0 || known[200] >= known[1<<21] {
+	if known[300] == 0 || known[300] >= known[1<<21] {
 		t.Errorf("blocks with an operator, by how many records may wait: %v", known)
 	}
 }
