@@ -38,8 +38,8 @@ func recordTorch(t *testing.T, base, with, program string, args ...string) {
 	if len(pythons) == 0 {
 		t.Skip("no Python here")
 	}
-	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", with + ",memory", "--sample", "off", "--no-convert",
-		"-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
+	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", with + ",memory", "--sample", "off",
+		"--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
 	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -231,8 +231,8 @@ func TestTorchMemoryHash(t *testing.T) {
 	}
 }
 
-// TestTorchMemoryOperators compares the operators of blocks with those in which the program has asked for them, whatever
-// thread that was on, and the report with them.
+// TestTorchMemoryOperators compares the operators of blocks, and the report, with those in which the program asked for
+// them, on several threads.
 func TestTorchMemoryOperators(t *testing.T) {
 	t.Parallel()
 	base, said := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "truth.json")
@@ -279,7 +279,8 @@ func TestTorchMemoryOperators(t *testing.T) {
 			Count    float64 `json:"count"`
 		} `json:"torch_memory"`
 	}
-	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory", base+".cudatrace").Output()
+	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory",
+		base+".cudatrace").Output()
 	if err != nil || json.Unmarshal(out, &report) != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

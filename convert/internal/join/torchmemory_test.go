@@ -51,7 +51,8 @@ func TestOperatorsOfBlocks(t *testing.T) {
 			parts, lines = append(parts, strings.Join(lines[:n], "\n")), lines[n:]
 		}
 		for _, budget := range []*Budget{DefaultBudget(), {Records: Bound{Most: 300}}} {
-			for _, p := range newJoining(t, logtest.Parts(t, parts...), Options{Budget: budget}).runInSteps().timeline().Processes {
+			j := newJoining(t, logtest.Parts(t, parts...), Options{Budget: budget}).runInSteps()
+			for _, p := range j.timeline().Processes {
 				for _, b := range p.TorchBlocks {
 					got := ""
 					if b.Operator != nil {
