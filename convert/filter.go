@@ -66,7 +66,7 @@ func (f *Filter) resolve(l *log, none *NoStepError) (*tracelog.Filter, error) {
 	t := &tracelog.Filter{
 		PIDs: f.PIDs, Devices: f.Devices, Streams: f.Streams, Anytime: []tracelog.Kind{
 			tracelog.KindMarker, tracelog.KindNCCLCall, tracelog.KindFunctionEvent,
-			tracelog.KindTorchMemory,
+			tracelog.KindTorchMemory, tracelog.KindOperatorSpan,
 		},
 	}
 	begin, last, err := l.extent(f.Last > 0)

@@ -28,8 +28,8 @@ type torchTruth struct {
 	PID        uint32
 }
 
-// recordTorch records the memory of PyTorch in a program of testdata/python.
-func recordTorch(t *testing.T, base, program string, args ...string) {
+// recordTorch records the memory of PyTorch, and what else is named, in a program of testdata/python.
+func recordTorch(t *testing.T, base, with, program string, args ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -38,8 +38,8 @@ func recordTorch(t *testing.T, base, program string, args ...string) {
 	if len(pythons) == 0 {
 		t.Skip("no Python here")
 	}
-	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", "off,memory", "--sample", "off", "--no-convert",
-		"-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
+	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", with + ",memory", "--sample", "off",
+		"--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
 	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -51,7 +51,7 @@ func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
 	t.Helper()
 	dir := t.TempDir()
 	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
-	recordTorch(t, base, "torchmemory.py", said)
+	recordTorch(t, base, "off", "torchmemory.py", said)
 	text, err := os.ReadFile(said)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestTorchMemoryShown(t *testing.T) {
 func TestTorchMemoryLost(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "run")
-	recordTorch(t, base, "torchburst.py")
+	recordTorch(t, base, "off", "torchburst.py")
 	r, err := tracelog.Open(base + ".cudatrace")
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func TestTorchMemoryLost(t *testing.T) {
 func TestTorchMemoryHash(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "run")
-	recordTorch(t, base, "torchhash.py")
+	recordTorch(t, base, "off", "torchhash.py")
 	r, err := tracelog.Open(base + ".cudatrace")
 	if err != nil {
 		t.Fatal(err)
@@ -228,5 +228,67 @@ func TestTorchMemoryHash(t *testing.T) {
 	}
 	if err := r.Err(); err != nil || blocks != 10 || lines < 9 {
 		t.Errorf("%d blocks, %d with a line, %v", blocks, lines, err)
+	}
+}
+
+// TestTorchMemoryOperators compares the operators of blocks, and the report, with those in which the program asked for
+// them, on several threads.
+func TestTorchMemoryOperators(t *testing.T) {
+	t.Parallel()
+	base, said := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "truth.json")
+	recordTorch(t, base, "spans", "torchoperators.py", "200", said)
+	var truth [][3]any
+	if text, err := os.ReadFile(said); err != nil || json.Unmarshal(text, &truth) != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	var want, got []string
+	blocks := make(map[string]float64)
+	for _, b := range truth {
+		names := []string{}
+		for _, name := range b[2].([]any) {
+			names = append(names, name.(string))
+		}
+		want = append(want, fmt.Sprintf("%#x %v %s", int64(b[0].(float64)), b[1], strings.Join(names, " <- ")))
+		if name := append(names, "")[0]; b[1].(float64) > 0 {
+			blocks[name]++
+		}
+	}
+	rows, err := exec.Command("cudatrace", "convert", base+".cudatrace", "--format", "ndjson", "-o", "-").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(rows)) {
+		var r struct {
+			Table, Address string
+			Bytes          int64
+			Stack          string `json:"operator_stack"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Table == "torch_memory" {
+			got = append(got, fmt.Sprintf("%s %d %s", r.Address, r.Bytes, r.Stack))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("blocks (-want +got):\n%s", diff)
+	}
+	var report struct {
+		Rows []struct {
+			Operator string  `json:"operator"`
+			Count    float64 `json:"count"`
+		} `json:"torch_memory"`
+	}
+	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory",
+		base+".cudatrace").Output()
+	if err != nil || json.Unmarshal(out, &report) != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shown := make(map[string]float64)
+	for _, r := range report.Rows {
+		shown[r.Operator] += r.Count
+	}
+	if diff := cmp.Diff(blocks, shown); diff != "" {
+		t.Errorf("blocks of operators (-want +got):\n%s", diff)
 	}
 }

@@ -29,6 +29,7 @@ type torchMemory struct {
 	dropped uint64 // blocks beyond maxLive
 	blocks  uint64 // that were handed out
 	lines   uint64 // of these, with a Python line
+	within  uint64 // of these, with an operator
 	follows bool   // who held memory over time is kept
 	last    uint64 // time of the latest event
 }
@@ -56,10 +57,19 @@ type torchPool struct {
 	over           over
 }
 
-// A torchHolderKey is an allocator, and the Python line that asks for memory.
+// A torchHolderKey is an allocator, and the Python line that asks for memory, and the operator that it asks in.
 type torchHolderKey struct {
-	pool *torchPool // nil for all beyond table.MaxRows
-	line string
+	pool     *torchPool // nil for all beyond table.MaxRows
+	line     string
+	operator string // "" if not known
+}
+
+// place is the line, with the operator if that is known: "train.py:88 main in aten::mm".
+func (k torchHolderKey) place() string {
+	if k.operator == "" {
+		return k.line
+	}
+	return k.line + " in " + k.operator
 }
 
 // A torchHolder has the blocks that a line asked for.
@@ -132,7 +142,7 @@ func (p *torchPool) level(b *timeline.TorchBlock) {
 }
 
 func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
-	h := m.holders.Of(torchHolderKey{p, torchLine(b)})
+	h := m.holders.Of(holderOf(p, b))
 	h.within(b.Python)
 	if b.Since == 0 {
 		m.blocks++
@@ -140,6 +150,9 @@ func (m *torchMemory) add(p *torchPool, at block, b *timeline.TorchBlock) {
 		h.bytes = sketch.Sum(h.bytes, uint64(b.Bytes))
 		if b.Python != nil {
 			m.lines++
+		}
+		if b.Operator != nil {
+			m.within++
 		}
 	}
 	if len(m.live) >= maxLive {
@@ -213,7 +226,7 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 		return
 	}
 	f := findings.TorchFailure{Process: b.Process, GPU: b.GPU, At: b.Time, Bytes: uint64(max(b.Bytes, 0)),
-		Line:      torchLine(b),
+		Line:      holderOf(p, b).line,
 		Allocated: b.Held, Reserved: b.Reserved, Start: m.clock.start}
 	if p.failed == 1 {
 		p.failureEarlier = b.Held - min(b.Held, p.known)
@@ -225,7 +238,8 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 		if p.failed == 1 {
 			h.failure = h.current
 		}
-		f.Holders = append(f.Holders, findings.TorchHolder{Line: h.line, Bytes: h.current, Blocks: h.live, Since: h.first.at})
+		f.Holders = append(f.Holders, findings.TorchHolder{Line: h.place(), Bytes: h.current, Blocks: h.live,
+			Since: h.first.at})
 	}
 	slices.SortFunc(f.Holders, func(a, b findings.TorchHolder) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Line, b.Line))
@@ -238,7 +252,7 @@ func (m *torchMemory) fail(p *torchPool, b *timeline.TorchBlock) {
 func (m *torchMemory) lineBytes(p *torchPool, bytes func(*torchHolder) uint64) (held []HeldLine) {
 	for _, h := range m.holders.List {
 		if h.pool == p {
-			held = append(held, HeldLine{h.line, bytes(h)})
+			held = append(held, HeldLine{h.place(), bytes(h)})
 		}
 	}
 	return held
@@ -299,12 +313,16 @@ func (s *Sink) stepAt(of *timeline.Process, at uint64) string {
 	return ""
 }
 
-// torchLine is the Python line that asks for memory.
-func torchLine(b *timeline.TorchBlock) string {
+// holderOf is the Python line that asks for memory of an allocator, and the operator.
+func holderOf(p *torchPool, b *timeline.TorchBlock) torchHolderKey {
+	k := torchHolderKey{pool: p, line: b.Thread.NoPython()}
 	if b.Python != nil {
-		return b.Python.Own().Text()
+		k.line = b.Python.Own().Text()
 	}
-	return b.Thread.NoPython()
+	if b.Operator != nil {
+		k.operator = b.Operator.Title()
+	}
+	return k
 }
 
 // earlier is the line of what was handed out before recording.
@@ -325,6 +343,8 @@ var torchMemoryReport = Report{
 // torchCells is a row of torch_memory.
 type torchCells struct {
 	Name string `key:"name" title:"Python line"` // Python line that asked for the memory
+	// innermost operator of PyTorch in which it asked: each has a row; `null` without `--pytorch spans,memory`
+	Operator string `key:"operator" title:"operator" rank:"3"`
 	// module of PyTorch in which it asked, as in `modules`, the innermost one; `(several)` if not always the same
 	Module string  `key:"module" title:"module" rank:"4"`
 	PID    *uint32 `key:"pid" title:"process" rank:"4" unit:"id"` // process and GPU, each with an allocator
@@ -351,7 +371,7 @@ func (m *torchMemory) held() *table.Table {
 		inModules = inModules || h.module != ""
 		x := torchCells{Name: other, Current: h.current, Held: h.live, Count: h.count, Bytes: h.bytes}
 		if p := h.pool; p != nil && p.process != nil {
-			x.Name, x.Module, x.PID, x.GPU = h.line, h.module, &p.process.PID, &p.gpu
+			x.Name, x.Operator, x.Module, x.PID, x.GPU = h.line, h.operator, h.module, &p.process.PID, &p.gpu
 			x.AtPeak, x.Share, x.Blocks = &h.peakBytes, table.ShareOf(h.peakBytes, p.peak), &h.peakBlocks
 			if h.peakBlocks > 0 {
 				x.Oldest = new(p.peakAt - min(h.peakSince, p.peakAt))
@@ -378,6 +398,9 @@ func (m *torchMemory) held() *table.Table {
 	t.Notes = m.notes()
 	if !failed {
 		t.Hide("failure_bytes")
+	}
+	if m.within == 0 {
+		t.Hide("operator")
 	}
 	if !inModules {
 		t.Hide("module")
@@ -408,6 +431,10 @@ func (m *torchMemory) notes() (notes []string) {
 	}
 	if m.blocks > 0 && m.lines < m.blocks {
 		notes = append(notes, havingFrames(m.lines, m.blocks, "block", "blocks"))
+	}
+	if m.within < m.blocks {
+		notes = append(notes, fmt.Sprintf("%s of %s in a known operator of PyTorch (record --pytorch spans,memory)",
+			figures.Group(m.within), figures.Count(m.blocks, "block was asked for", "blocks were asked for")))
 	}
 	if m.dropped > 0 {
 		notes = append(notes, fmt.Sprintf("%s not counted: more than %s were held at one time",

@@ -28,7 +28,7 @@ func TestTorchMemoryFrom(t *testing.T) {
 			}
 			for _, row := range r.Rows {
 				if n := cell(r, row, "current_bytes").(uint64); n > 0 {
-					lines[fmt.Sprint(row.Cells[0], " ", cell(r, row, "gpu"))] = n
+					lines[fmt.Sprint(row.Cells[0], " ", cell(r, row, "operator"), " ", cell(r, row, "gpu"))] = n
 				}
 				count += cell(r, row, "count").(uint64)
 			}

@@ -118,6 +118,7 @@ type TorchBlock struct {
 	Reserved    uint64 // bytes that the allocator has of the GPU then
 	GPU         uint32 // GPU.Index
 	Python      *Python
+	Operator    *Operator // the innermost one; nil if not known
 	OutOfMemory bool
 }
 

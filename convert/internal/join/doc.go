@@ -51,9 +51,9 @@
 //   - work.go: the work of streams, and its calls
 //   - seen.go: Python functions and PyTorch's operators, as the stacks of calls show them
 //   - functions.go: functions that were probed, on the tracks of threads
-//   - operators.go: PyTorch's operators with their own times
 //   - samples.go: samples of metrics, states and samples of threads
 //   - torchmemory.go: the blocks of PyTorch's allocators
+//   - operators.go: PyTorch's operators with their own times
 //   - program.go: what is known of a program
 //   - memory.go: live memory and memory pools
 //   - captures.go: the calls that graph nodes were captured from

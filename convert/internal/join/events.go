@@ -51,8 +51,8 @@ func newEvents(c *read.Catalog, programs []*program, byPID map[uint32][]*program
 	e.samples = newSamples(c, byPID, out, &e.spans)
 	e.times = newThreadTimes(c, e.program, out, &e.spans)
 	e.functions = newFunctions(c, e.program, &e.spans)
-	e.torch = newTorchMemory(c, e.program, &e.spans)
 	e.operators = operators{catalog: c, program: e.program, out: &e.spans, lanes: make(map[*timeline.Thread]*overlapLanes)}
+	e.torch = newTorchMemory(c, e.program, &e.operators, &e.spans)
 	e.takers = map[tracelog.Kind]func(b *tracelog.Block, i int){
 		tracelog.KindOverhead:     e.overhead,
 		tracelog.KindMarker:       e.marker,
@@ -210,8 +210,9 @@ func (e *events) advance(all bool) {
 	e.samples.advance(all)
 	e.times.advance(all)
 	e.functions.advance(all)
-	e.torch.advance(e.low(tracelog.KindTorchMemory), all)
-	e.operators.advance(e.low(tracelog.KindOperatorSpan), all)
+	inOperators := min(e.low(tracelog.KindTorchMemory), e.low(tracelog.KindOperatorSpan))
+	e.torch.advance(inOperators, all)
+	e.operators.advance(inOperators, all)
 	for _, p := range e.programs {
 		e.advanceProgram(p, low, all)
 	}

@@ -40,6 +40,26 @@ func (o *operators) readSpan(b *tracelog.Block, i int) {
 	lanes.addSpan(sp)
 }
 
+// at returns the innermost operator of a thread at a time; nil for none or an unknown one. All operators that began
+// before low are known. Times come in order, and none is before what advance has shown.
+func (o *operators) at(t *timeline.Thread, at, low uint64) (in *timeline.Operator) {
+	lanes := o.lanes[t]
+	if lanes == nil || at >= low {
+		return nil
+	}
+	if lanes.advance(at+1, false); lanes.pending.taken > at {
+		return nil // too many were held back
+	}
+	start := uint64(0)
+	for _, l := range lanes.lanes {
+		l.endUntil(at)
+		if n := len(l.open); n > 0 && l.open[n-1].Start >= start {
+			in, start = l.open[n-1].Operator, l.open[n-1].Start
+		}
+	}
+	return in
+}
+
 func (o *operators) advance(low uint64, all bool) {
 	for _, lanes := range o.order {
 		lanes.advance(low, all)

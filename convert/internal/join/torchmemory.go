@@ -14,6 +14,7 @@ import (
 type torchMemory struct {
 	catalog  *read.Catalog
 	program  func(pid uint32, at uint64) *program
+	operator func(t *timeline.Thread, at, low uint64) *timeline.Operator
 	out      *spanOutput
 	waiting  inOrder[tracelog.TorchMemory]
 	counters map[torchDevice]*torchCounters
@@ -39,8 +40,10 @@ type torchAddress struct {
 	address uint64
 }
 
-func newTorchMemory(c *read.Catalog, program func(uint32, uint64) *program, out *spanOutput) torchMemory {
-	return torchMemory{catalog: c, program: program, out: out, counters: make(map[torchDevice]*torchCounters),
+func newTorchMemory(c *read.Catalog, program func(uint32, uint64) *program, operators *operators,
+	out *spanOutput) torchMemory {
+	return torchMemory{catalog: c, program: program, operator: operators.at, out: out,
+		counters: make(map[torchDevice]*torchCounters),
 		failures: make(map[*timeline.Process]*overlapLanes),
 		held:     make(map[torchAddress]*timeline.TorchBlock), before: make(map[torchDevice]*timeline.TorchBlock),
 		waiting: newInOrder(&out.budget.Records, &out.found.Late,
@@ -57,14 +60,17 @@ func (m *torchMemory) readBlock(b *tracelog.Block, i int) {
 
 // advance hands on what is known to be in order; with all, everything.
 func (m *torchMemory) advance(low uint64, all bool) {
+	if all {
+		low = timeline.Never
+	}
 	m.waiting.drain(low, all, func(r *tracelog.TorchMemory) {
-		r.Time = m.waiting.taken
-		if r.Time < m.out.from {
-			m.hold(m.block(r))
+		b := m.block(r, low)
+		if b.Time < m.out.from {
+			m.hold(b)
 			return
 		}
 		m.begin()
-		m.emit(m.block(r))
+		m.emit(b)
 	})
 	if all {
 		m.begin()
@@ -74,13 +80,17 @@ func (m *torchMemory) advance(low uint64, all bool) {
 	}
 }
 
-// block returns the block of a record.
-func (m *torchMemory) block(r *tracelog.TorchMemory) *timeline.TorchBlock {
-	p := m.program(r.PID, r.Time)
-	return &timeline.TorchBlock{Process: p.out, Thread: p.thread(r.TID), Time: r.Time, Address: r.Address, Bytes: r.Bytes,
+// block returns the block of a record that was taken. All operators that began before low are known.
+func (m *torchMemory) block(r *tracelog.TorchMemory, low uint64) *timeline.TorchBlock {
+	p, at := m.program(r.PID, m.waiting.taken), m.waiting.taken
+	b := &timeline.TorchBlock{Process: p.out, Thread: p.thread(r.TID), Time: at, Address: r.Address, Bytes: r.Bytes,
 		Held: r.Allocated, Reserved: r.Reserved, GPU: m.catalog.GPUs.IndexOrOwn(r.PID, r.Device),
 		Python:      m.catalog.Pythons.ByID(r.Python),
 		OutOfMemory: r.Flags&tracelog.TorchOutOfMemory != 0}
+	if r.Time == at { // else it is late
+		b.Operator = m.operator(b.Thread, at, low)
+	}
+	return b
 }
 
 // hold takes a block from before the time of a filter.
@@ -151,6 +161,9 @@ func (m *torchMemory) fail(b *timeline.TorchBlock) {
 		{Name: "thread", Value: uint64(b.Thread.TID)}}
 	if b.Python != nil {
 		args = append(args, timeline.Detail{Name: "python", Text: b.Python.Stack()})
+	}
+	if b.Operator != nil {
+		args = append(args, timeline.Detail{Name: "operator", Text: b.Operator.Stack()})
 	}
 	lanes.addInstant(timeline.Span{Name: "PyTorch out of memory", Start: b.Time, End: b.Time, Args: args})
 }

@@ -83,5 +83,6 @@ func (s *Sink) torchBlock(b *timeline.TorchBlock) {
 	if b.Address != 0 {
 		r.Address = fmt.Sprintf("%#x", b.Address)
 	}
+	r.Operator, r.OperatorStack = p.operator(b.Operator)
 	row(p, r)
 }

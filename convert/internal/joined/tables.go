@@ -305,6 +305,9 @@ type TorchBlock struct {
 	Thread      string `key:"thread" null:"not known"`                  // its name
 	GPU         uint32 `key:"gpu"`                                      // GPU: see `devices`
 	StackID     uint32 `key:"stack_id" null:"not known, or taken back"` // Python stack that asked: see `stacks`
+	// innermost [operator of PyTorch](pytorch.md) of the thread then, and those around it, with `--pytorch spans,memory`
+	Operator      string `key:"operator" null:"not known"`
+	OperatorStack string `key:"operator_stack" null:"not known"` // =
 }
 
 // State is a row of thread_states: each [state](threads.md) of a thread that made CUDA calls.
