@@ -407,7 +407,8 @@ func TestRefusedLaunches(t *testing.T) {
 				if r.Errors[c.refused] != want || r.Failed != want || r.Functions["cudaLaunchKernel"] != launched+want && !unasked {
 					t.Errorf("errors %v, functions %v, %d failed: not %d refused launches beside %d", r.Errors, r.Functions, r.Failed, want, launched)
 				}
-				if r.Complete == unasked || lostWork(&r.Summary) != 0 || r.Callers.Unknown != 0 {
+				callers := r.Callers.Unknown == 0 || unasked // CUPTI's callbacks tell of allocations whose own record is not there
+				if r.Complete == unasked || lostWork(&r.Summary) != 0 || !callers {
 					t.Errorf("complete %t %q, lost %v, %d calls have no caller", r.Complete, r.Reasons, r.Lost, r.Callers.Unknown)
 				}
 			})
