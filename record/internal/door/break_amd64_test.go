@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
@@ -107,36 +106,31 @@ func TestBreakpointOfADeadRecorder(t *testing.T) {
 	t.Parallel()
 	pid, end := startLauncher(t)
 	defer end()
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked, as in shutBut
-		failed <- func() error {
-			d := door{pid: pid, threads: map[int]*thread{}}
-			var err error
-			if d.code, err = readCode(pid); err != nil {
+	must.Do(t, onThreadOfItsOwn(func() error {
+		d := door{pid: pid, threads: map[int]*thread{}}
+		var err error
+		if d.code, err = readCode(pid); err != nil {
+			return err
+		}
+		for late := time.Now().Add(10 * time.Second); time.Now().Before(late); {
+			if _, err := d.seize(); err != nil {
 				return err
 			}
-			for late := time.Now().Add(10 * time.Second); time.Now().Before(late); {
-				if _, err := d.seize(); err != nil {
+			for _, th := range d.threads {
+				if err := d.try(th, true); err != nil {
 					return err
 				}
-				for _, th := range d.threads {
-					if err := d.try(th, true); err != nil {
-						return err
-					}
-					if !th.broken {
-						continue
-					}
-					if there, err := d.stop(th); err != nil {
-						return err
-					} else if there {
-						return unix.Close(th.event) // as the end of the recorder does
-					}
+				if !th.broken {
+					continue
+				}
+				if there, err := d.stop(th); err != nil {
+					return err
+				} else if there {
+					return unix.Close(th.event) // as the end of the recorder does
 				}
 			}
-			return fmt.Errorf("no breakpoint was set")
-		}()
-	}()
-	must.Do(t, <-failed)
+		}
+		return fmt.Errorf("no breakpoint was set")
+	}))
 	time.Sleep(20 * time.Millisecond) // calls of launch return meanwhile
 }

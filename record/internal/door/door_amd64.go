@@ -61,10 +61,21 @@ func Shut(pid int, do func() error) error { return shutBut(pid, 0, do) }
 
 // shutBut is Shut, but leaves one thread alone.
 func shutBut(pid, tid int, do func() error) error {
+	return onThreadOfItsOwn(func() error { return shut(pid, tid, do) })
+}
+
+// onThreadOfItsOwn calls a function on a thread that ends behind it: the kernel lets go of what it has traced. Go does not
+// end the first thread of a process, so that one is not taken.
+func onThreadOfItsOwn(do func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // never unlocked: the kernel lets go of what a thread traced when it ends
-		done <- shut(pid, tid, do)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			done <- onThreadOfItsOwn(do)
+			runtime.UnlockOSThread()
+			return
+		}
+		done <- do() // never unlocked: the thread ends with the goroutine
 	}()
 	return <-done
 }
