@@ -172,7 +172,8 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	share, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(c.String("budget"), "%")), 64)
 	o.Budget = share / 100
 	m = &watched{
-		con: con, length: o.For, calls: c.String("calls"), detach: c.Bool("detach"), metrics: c.String("prometheus"), signals: interrupts(),
+		con: con, length: o.For, calls: c.String("calls"), detach: c.Bool("detach"), metrics: c.String("prometheus"),
+		signals: interrupts(),
 	}
 	switch {
 	case c.Args().Present():
