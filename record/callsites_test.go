@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -60,27 +61,17 @@ func recordNames(t *testing.T, runtime bool, program string, args ...string) nam
 
 func countNames(t *testing.T, log string) namedCalls {
 	t.Helper()
-	f := must.Get(tracelog.Open(log))(t)
-	defer f.Close()
 	n := namedCalls{counts: map[string]int{}}
 	functions := map[uint32]string{}
 	var calls []tracelog.API
-	for f.Next() {
-		b := f.Block()
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindCaller:
-				var c tracelog.Caller
-				c.Read(b, i)
-				functions[c.ID] = c.Function
-			case tracelog.KindAPI:
-				var a tracelog.API
-				a.Read(b, i)
-				calls = append(calls, a)
-			}
+	recordtest.Each(t, recordtest.Open(t, log), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.Caller:
+			functions[r.ID] = r.Function
+		case *tracelog.API:
+			calls = append(calls, *r)
 		}
-	}
-	must.Do(t, f.Err())
+	})
 	for _, c := range calls {
 		function, known := functions[c.Caller]
 		if c.Domain == tracelog.DomainDriver && !known {

@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/internal/probe"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/ring"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -83,19 +84,10 @@ func TestFileWaitsForCaller(t *testing.T) {
 // reasonOf returns why a file of the newest part was written.
 func reasonOf(t *testing.T, log string) (why string) {
 	t.Helper()
-	r := must.Get(tracelog.Open(log))(t)
-	defer r.Close()
-	for r.Next() {
-		b := r.Block()
-		for i := 0; b.Kind == tracelog.KindMeta && i < b.N; i++ {
-			var m tracelog.Meta
-			if m.Read(b, i); m.Key == tracelog.MetaLastWhy {
-				why = m.Value
-			}
+	for _, m := range recordtest.Of[tracelog.Meta](t, recordtest.Open(t, log)) {
+		if m.Key == tracelog.MetaLastWhy {
+			why = m.Value
 		}
-	}
-	if err := r.Err(); err != nil {
-		t.Error(err)
 	}
 	return why
 }

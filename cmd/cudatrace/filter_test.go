@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -29,21 +30,10 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 // kernelsOf counts the kernels of a log that a condition holds for.
 func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (n int64) {
 	t.Helper()
-	r := must.Get(tracelog.Open(path))(t)
-	defer r.Close()
-	for r.Next() {
-		for i := range r.Block().N {
-			var k tracelog.Kernel
-			if r.Block().Kind != tracelog.KindKernel {
-				break
-			}
-			if k.Read(r.Block(), i); holds(&k) {
-				n++
-			}
+	for _, k := range recordtest.Of[tracelog.Kernel](t, recordtest.Open(t, path)) {
+		if holds(&k) {
+			n++
 		}
-	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
 	}
 	return n
 }

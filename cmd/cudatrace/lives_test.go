@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -71,33 +72,22 @@ type logged struct {
 // readLogged reads what a log has, each PID's in the order of time.
 func readLogged(t *testing.T, path string) map[uint32][]*logged {
 	t.Helper()
-	log := must.Get(tracelog.Open(path))(t)
-	defer log.Close()
 	all := map[uint32][]*logged{}
 	var calls []tracelog.API
 	var kernels []tracelog.Kernel
 	var ends []tracelog.ProcessEnd
-	for log.Next() {
-		b := log.Block()
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindProcess:
-				var p tracelog.Process
-				p.Read(b, i)
-				all[p.PID] = append(all[p.PID], &logged{from: p.Start})
-			case tracelog.KindAPI: // launches have no probes
-				calls = append(calls, tracelog.API{})
-				calls[len(calls)-1].Read(b, i)
-			case tracelog.KindKernel:
-				kernels = append(kernels, tracelog.Kernel{})
-				kernels[len(kernels)-1].Read(b, i)
-			case tracelog.KindProcessEnd:
-				ends = append(ends, tracelog.ProcessEnd{})
-				ends[len(ends)-1].Read(b, i)
-			}
+	recordtest.Each(t, recordtest.Open(t, path), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.Process:
+			all[r.PID] = append(all[r.PID], &logged{from: r.Start})
+		case *tracelog.API: // launches have no probes
+			calls = append(calls, *r)
+		case *tracelog.Kernel:
+			kernels = append(kernels, *r)
+		case *tracelog.ProcessEnd:
+			ends = append(ends, *r)
 		}
-	}
-	must.Do(t, log.Err())
+	})
 	for _, programs := range all {
 		slices.SortFunc(programs, func(a, b *logged) int { return int(int64(a.from - b.from)) })
 	}

@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -29,29 +30,20 @@ func operatorLaunches(t *testing.T, path string) (all []operatorLaunch) {
 	t.Helper()
 	frames, stacks, operators := map[uint32]uint32{}, map[uint32]uint32{}, map[uint32]tracelog.OperatorStack{}
 	var calls []tracelog.API
-	eachRecord(t, path, func(b *tracelog.Block, i int) {
-		switch b.Kind {
-		case tracelog.KindPythonFrame:
-			var f tracelog.PythonFrame
-			f.Read(b, i)
-			frames[f.ID] = f.Line
-		case tracelog.KindPythonStack:
-			var s tracelog.PythonStack
-			s.Read(b, i)
-			stacks[s.ID] = frames[s.Frame]
-		case tracelog.KindOperatorStack:
-			var o tracelog.OperatorStack
-			o.Read(b, i)
-			operators[o.ID] = o
-		case tracelog.KindAPI:
-			var a tracelog.API
-			if a.Read(b, i); a.CBID == pythontest.MemsetD8 {
-				calls = append(calls, a)
+	recordtest.Each(t, recordtest.Open(t, path), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.PythonFrame:
+			frames[r.ID] = r.Line
+		case *tracelog.PythonStack:
+			stacks[r.ID] = frames[r.Frame]
+		case *tracelog.OperatorStack:
+			operators[r.ID] = *r
+		case *tracelog.API:
+			if r.CBID == pythontest.MemsetD8 {
+				calls = append(calls, *r)
 			}
-		case tracelog.KindLost:
-			var l tracelog.Lost
-			l.Read(b, i)
-			t.Errorf("lost: %+v", l)
+		case *tracelog.Lost:
+			t.Errorf("lost: %+v", r)
 		}
 	})
 	slices.SortStableFunc(calls, func(a, b tracelog.API) int { return int(int64(a.Start - b.Start)) })
@@ -167,19 +159,16 @@ func TestOperatorSpans(t *testing.T) {
 	}
 	type place struct{ tid, operators uint32 }
 	spans, calls, n := map[place][]tracelog.OperatorSpan{}, []tracelog.API(nil), 0
-	eachRecord(t, base+".cudatrace", func(b *tracelog.Block, i int) {
-		switch b.Kind {
-		case tracelog.KindOperatorSpan:
-			var s tracelog.OperatorSpan
-			s.Read(b, i)
-			spans[place{s.TID, s.Operators}] = append(spans[place{s.TID, s.Operators}], s)
+	recordtest.Each(t, recordtest.Open(t, base+".cudatrace"), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.OperatorSpan:
+			spans[place{r.TID, r.Operators}] = append(spans[place{r.TID, r.Operators}], *r)
 			n++
-		case tracelog.KindAPI:
-			var a tracelog.API
-			if a.Read(b, i); a.CBID == pythontest.MemsetD8 {
-				calls = append(calls, a)
+		case *tracelog.API:
+			if r.CBID == pythontest.MemsetD8 {
+				calls = append(calls, *r)
 			}
-		case tracelog.KindLost:
+		case *tracelog.Lost:
 			t.Error("records are lost")
 		}
 	})
@@ -214,14 +203,12 @@ func TestOperatorSpansLost(t *testing.T) {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	spans, lost := uint64(0), map[string]uint64{}
-	eachRecord(t, base+".cudatrace", func(b *tracelog.Block, i int) {
-		switch b.Kind {
-		case tracelog.KindOperatorSpan:
+	recordtest.Each(t, recordtest.Open(t, base+".cudatrace"), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.OperatorSpan:
 			spans++
-		case tracelog.KindLost:
-			var l tracelog.Lost
-			l.Read(b, i)
-			lost[l.Cause] += l.Count
+		case *tracelog.Lost:
+			lost[r.Cause] += r.Count
 		}
 	})
 	const ran = 1000000

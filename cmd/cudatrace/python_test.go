@@ -16,52 +16,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/pythontest"
-	"github.com/cudatrace/cudatrace/record/tracelog"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 )
-
-// eachRecord passes on every record of a log.
-func eachRecord(t *testing.T, path string, take func(b *tracelog.Block, i int)) {
-	t.Helper()
-	r, err := tracelog.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	for r.Next() {
-		b := r.Block()
-		for i := range b.N {
-			take(b, i)
-		}
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // pythonLaunches reads the launches of a log with the frames above them, in order of time.
 func pythonLaunches(t *testing.T, path string) (all []pythontest.Launch, lost uint64) {
 	t.Helper()
 	var launches pythontest.Launches
-	eachRecord(t, path, func(b *tracelog.Block, i int) {
-		switch b.Kind {
-		case tracelog.KindPythonFrame:
-			var f tracelog.PythonFrame
-			f.Read(b, i)
-			launches.Add(&f)
-		case tracelog.KindPythonStack:
-			var s tracelog.PythonStack
-			s.Read(b, i)
-			launches.Add(&s)
-		case tracelog.KindAPI:
-			var a tracelog.API
-			a.Read(b, i)
-			launches.Add(&a)
-		case tracelog.KindLost:
-			var l tracelog.Lost
-			l.Read(b, i)
-			launches.Add(&l)
-		}
-	})
+	recordtest.Each(t, recordtest.Open(t, path), launches.Add)
 	return launches.All(), launches.Lost
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/pythontest"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -68,23 +69,18 @@ func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
 	t.Helper()
 	lines, stacks := map[uint32]uint32{}, map[uint32]tracelog.PythonStack{}
 	var blocks []tracelog.TorchMemory
-	eachRecord(t, path, func(b *tracelog.Block, i int) {
-		switch b.Kind {
-		case tracelog.KindPythonFrame:
-			var f tracelog.PythonFrame
-			f.Read(b, i)
-			lines[f.ID] = f.Line
-		case tracelog.KindPythonStack:
-			var s tracelog.PythonStack
-			s.Read(b, i)
-			stacks[s.ID] = s
-		case tracelog.KindTorchMemory:
-			var m tracelog.TorchMemory
-			if m.Read(b, i); m.PID != pid {
-				t.Errorf("a block of process %d, not %d", m.PID, pid)
+	recordtest.Each(t, recordtest.Open(t, path), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.PythonFrame:
+			lines[r.ID] = r.Line
+		case *tracelog.PythonStack:
+			stacks[r.ID] = *r
+		case *tracelog.TorchMemory:
+			if r.PID != pid {
+				t.Errorf("a block of process %d, not %d", r.PID, pid)
 			}
-			blocks = append(blocks, m)
-		case tracelog.KindLost:
+			blocks = append(blocks, *r)
+		case *tracelog.Lost:
 			t.Error("something was lost")
 		}
 	})
@@ -177,30 +173,17 @@ func TestTorchMemoryLost(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "run")
 	recordTorch(t, base, "off", "torchburst.py")
-	r, err := tracelog.Open(base + ".cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
 	recorded, lost := uint64(0), uint64(0)
-	for r.Next() {
-		b := r.Block()
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindTorchMemory:
-				recorded++
-			case tracelog.KindLost:
-				var l tracelog.Lost
-				if l.Read(b, i); l.Cause != tracelog.LostTorchMemory {
-					t.Errorf("lost %+v", l)
-				}
-				lost += l.Count
+	recordtest.Each(t, recordtest.Open(t, base+".cudatrace"), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.TorchMemory:
+			recorded++
+		case *tracelog.Lost:
+			if lost += r.Count; r.Cause != tracelog.LostTorchMemory {
+				t.Errorf("lost %+v", r)
 			}
 		}
-	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	})
 	if lost == 0 || recorded+lost != 60000 {
 		t.Errorf("%d blocks recorded, %d lost", recorded, lost)
 	}
@@ -211,23 +194,14 @@ func TestTorchMemoryHash(t *testing.T) {
 	t.Parallel()
 	base := filepath.Join(t.TempDir(), "run")
 	recordTorch(t, base, "off", "torchhash.py")
-	r, err := tracelog.Open(base + ".cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	blocks, lines := 0, 0
-	for r.Next() {
-		for b, i := r.Block(), 0; b.Kind == tracelog.KindTorchMemory && i < b.N; i++ {
-			var m tracelog.TorchMemory
-			if m.Read(b, i); m.Python != 0 {
-				lines++
-			}
-			blocks++
+	blocks, lines := recordtest.Of[tracelog.TorchMemory](t, recordtest.Open(t, base+".cudatrace")), 0
+	for _, b := range blocks {
+		if b.Python != 0 {
+			lines++
 		}
 	}
-	if err := r.Err(); err != nil || blocks != 10 || lines < 9 {
-		t.Errorf("%d blocks, %d with a line, %v", blocks, lines, err)
+	if len(blocks) != 10 || lines < 9 {
+		t.Errorf("%d blocks, %d with a line", len(blocks), lines)
 	}
 }
 

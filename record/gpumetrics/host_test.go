@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/metric"
-	"github.com/cudatrace/cudatrace/record/metriclog"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
@@ -46,27 +45,6 @@ func burn(t *testing.T, ns uint64) {
 
 const burntPages = 1000
 
-// read closes a log and reads its samples.
-func readHostLog(t *testing.T, w *tracelog.Writer, log *bytes.Buffer) (sets metriclog.Sets, samples []tracelog.Sample) {
-	t.Helper()
-	must.Do(t, w.Close(tracelog.End{Time: 1, Complete: 1}))
-	r := must.Get(tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log"))(t)
-	for r.Next() {
-		sets.Take(r.Block())
-		for i := range r.Block().N {
-			if r.Block().Kind == tracelog.KindSample {
-				var s tracelog.Sample
-				s.Read(r.Block(), i)
-				samples = append(samples, s)
-			}
-		}
-	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
-	}
-	return sets, samples
-}
-
 // The samples of a process add up to the processor time and the page faults that it had. A process that has
 // ended, and a PID that is there twice, change nothing.
 func TestHostSample(t *testing.T) {
@@ -91,9 +69,9 @@ func TestHostSample(t *testing.T) {
 	if len(s.processes) != 0 {
 		t.Error("a process that has ended is still sampled")
 	}
-	sets, samples := readHostLog(t, w, &log)
-	all := sets.All()
-	if len(all) != 1 || len(samples) != 3 || all[0].PID != self || all[0].Source != uint32(metric.Host) || samples[0].PID != self {
+	c := closed(t, w, &log)
+	all, samples := c.sets, c.samples[1]
+	if len(all) != 1 || len(c.samples) != 1 || len(samples) != 3 || all[0].PID != self || all[0].Source != uint32(metric.Host) || samples[0].PID != self {
 		t.Fatalf("%d sets, samples %v", len(all), samples)
 	}
 	var sums [4]float64
@@ -162,7 +140,7 @@ func TestHostSampler(t *testing.T) {
 		}
 	}
 	s.end()
-	if _, samples := readHostLog(t, w, &log); len(samples) < 2 {
+	if samples := closed(t, w, &log).samples[1]; len(samples) < 2 {
 		t.Errorf("%d samples", len(samples))
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -144,39 +145,29 @@ type contents struct {
 // read closes the log and reads it.
 func (r *recorder) read() contents {
 	r.t.Helper()
-	must.Do(r.t, r.w.Close(tracelog.End{Time: 1, Complete: 1}))
-	c := contents{samples: map[uint32][]tracelog.Sample{}}
-	l := must.Get(tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log"))(r.t)
-	var sets metriclog.Sets
-	for l.Next() {
-		b := l.Block()
-		sets.Take(b)
-		for i := range b.N {
-			c.take(b, i)
-		}
-	}
-	if l.Err() != nil {
-		r.t.Fatal(l.Err())
-	}
-	c.sets = sets.All()
-	return c
+	return closed(r.t, r.w, &r.log)
 }
 
-func (c *contents) take(b *tracelog.Block, i int) {
-	switch b.Kind {
-	case tracelog.KindSample:
-		var s tracelog.Sample
-		s.Read(b, i)
-		c.samples[s.Set] = append(c.samples[s.Set], s)
-	case tracelog.KindLost:
-		var l tracelog.Lost
-		l.Read(b, i)
-		c.lost = append(c.lost, l)
-	case tracelog.KindGPUUser:
-		var u tracelog.GPUUser
-		u.Read(b, i)
-		c.users = append(c.users, u)
+// closed closes a log and reads it.
+func closed(t testing.TB, w *tracelog.Writer, log *bytes.Buffer) contents {
+	t.Helper()
+	must.Do(t, w.Close(tracelog.End{Time: 1, Complete: 1}))
+	var sets metriclog.Sets
+	for l := recordtest.InMemory(t, log.Bytes()); l.Next(); {
+		sets.Take(l.Block())
 	}
+	c := contents{sets: sets.All(), samples: map[uint32][]tracelog.Sample{}}
+	recordtest.Each(t, recordtest.InMemory(t, log.Bytes()), func(r tracelog.Record) {
+		switch r := r.(type) {
+		case *tracelog.Sample:
+			c.samples[r.Set] = append(c.samples[r.Set], *r)
+		case *tracelog.Lost:
+			c.lost = append(c.lost, *r)
+		case *tracelog.GPUUser:
+			c.users = append(c.users, *r)
+		}
+	})
+	return c
 }
 
 // A point is a value of a metric with its time.

@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -28,25 +29,11 @@ func write(t *testing.T, f func(w *tracelog.Writer)) []byte {
 // read returns the sets of a log with its samples and losses.
 func read(t *testing.T, log []byte) (sets Sets, samples []tracelog.Sample, lost []tracelog.Lost) {
 	t.Helper()
-	r := must.Get(tracelog.NewReader(bytes.NewReader(log), int64(len(log)), "log"))(t)
-	for r.Next() {
-		b := r.Block()
-		sets.Take(b)
-		for i := range b.N {
-			switch b.Kind {
-			case tracelog.KindSample:
-				samples = append(samples, tracelog.Sample{})
-				samples[len(samples)-1].Read(b, i)
-			case tracelog.KindLost:
-				lost = append(lost, tracelog.Lost{})
-				lost[len(lost)-1].Read(b, i)
-			}
-		}
+	for r := recordtest.InMemory(t, log); r.Next(); {
+		sets.Take(r.Block())
 	}
-	if r.Err() != nil {
-		t.Fatal(r.Err())
-	}
-	return sets, samples, lost
+	of := func() *tracelog.Reader { return recordtest.InMemory(t, log) }
+	return sets, recordtest.Of[tracelog.Sample](t, of()), recordtest.Of[tracelog.Lost](t, of())
 }
 
 // pmSet is the default set of PM sampling.

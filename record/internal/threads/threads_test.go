@@ -21,6 +21,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/internal/blocked"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -74,33 +75,21 @@ func (r *recording) end() (w written) {
 			r.t.Skip(n)
 		}
 	}
-	log := must.Get(tracelog.NewReader(bytes.NewReader(r.log.Bytes()), int64(r.log.Len()), "log"))(r.t)
 	w.frames, w.stacks = map[uint32]tracelog.NativeFrame{}, map[uint32]tracelog.NativeStack{}
-	for log.Next() {
-		b := log.Block()
-		x := tracelog.NewRecord(b.Kind)
-		if x == nil { // strings
-			continue
+	recordtest.Each(r.t, recordtest.InMemory(r.t, r.log.Bytes()), func(x tracelog.Record) {
+		switch x := x.(type) {
+		case *tracelog.ThreadState:
+			w.states = append(w.states, *x)
+		case *tracelog.ThreadSample:
+			w.samples = append(w.samples, *x)
+		case *tracelog.Thread:
+			w.threads = append(w.threads, *x)
+		case *tracelog.NativeFrame:
+			w.frames[x.ID] = *x
+		case *tracelog.NativeStack:
+			w.stacks[x.ID] = *x
 		}
-		for i := range b.N {
-			x.Read(b, i)
-			switch x := x.(type) {
-			case *tracelog.ThreadState:
-				w.states = append(w.states, *x)
-			case *tracelog.ThreadSample:
-				w.samples = append(w.samples, *x)
-			case *tracelog.Thread:
-				w.threads = append(w.threads, *x)
-			case *tracelog.NativeFrame:
-				w.frames[x.ID] = *x
-			case *tracelog.NativeStack:
-				w.stacks[x.ID] = *x
-			}
-		}
-	}
-	if log.Err() != nil {
-		r.t.Fatal(log.Err())
-	}
+	})
 	return w
 }
 
@@ -342,17 +331,9 @@ func TestSums(t *testing.T) {
 	}
 	r.write(th)
 	must.Do(t, w.Close(tracelog.End{Time: 1}))
-	reader := must.Get(tracelog.NewReader(bytes.NewReader(log.Bytes()), int64(log.Len()), "log"))(t)
 	var got []uint64
-	for reader.Next() {
-		b := reader.Block()
-		for i := range b.N {
-			if b.Kind == tracelog.KindThreadState {
-				var s tracelog.ThreadState
-				s.Read(b, i)
-				got = append(got, uint64(s.State), s.Start, s.Dur)
-			}
-		}
+	for _, s := range recordtest.Of[tracelog.ThreadState](t, recordtest.InMemory(t, log.Bytes())) {
+		got = append(got, uint64(s.State), s.Start, s.Dur)
 	}
 	if want := []uint64{tracelog.StateRunning, 100, 1400, tracelog.StateRunnable, 1500, 250, tracelog.StateBlocked, 1750, 250}; !slices.Equal(got, want) {
 		t.Errorf("states are %d, not %d", got, want)
