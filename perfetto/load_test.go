@@ -96,9 +96,7 @@ func TestNoAllocations(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, l.launch); n != 0 {
 		t.Errorf("a launch allocates %v times", n)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Close())
 }
 
 // launchTemplates are those of a call with nine arguments and of a kernel.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
@@ -38,10 +39,7 @@ for line in sys.stdin:
 // Steps are read from outside of an armed program, which has no file open for them. A child counts its own.
 func TestStepsOf(t *testing.T) {
 	t.Parallel()
-	module, err := filepath.Abs("../packaging/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := must.Get(filepath.Abs("../packaging/python"))(t)
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		cmd := exec.Command(p.Path, "-c", stepping, module)
 		cmd.Env = []string{"CUDA_INJECTION64_PATH=/nowhere/libcudatrace.so"}
@@ -88,10 +86,7 @@ func TestStepsOf(t *testing.T) {
 // A program that is not armed counts nothing, nor does one that a recorder has started.
 func TestNoSteps(t *testing.T) {
 	t.Parallel()
-	module, err := filepath.Abs("../packaging/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	module := must.Get(filepath.Abs("../packaging/python"))(t)
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		for _, env := range [][]string{
 			nil, {"CUDA_INJECTION64_PATH=/nowhere/other.so"},

@@ -174,10 +174,7 @@ func TestArmedDetach(t *testing.T) {
 			t.Errorf("recording %d: %d kernels, lost %v\n%s", n, b.Kernels, b.Lost, b.recording.stderr)
 		}
 		p.await(t, "is armed: it waits for a recorder")
-		code, err := procfs.Code(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code := must.Get(procfs.Code(pid))(t)
 		maps = append(maps, len(code))
 	}
 	if kernels == 0 {

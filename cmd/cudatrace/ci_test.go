@@ -232,9 +232,7 @@ func (r *runner) program(path string, real int) {
 // newFolder begins a job in an empty folder with the budget.
 func (r *runner) newFolder() {
 	r.folder = r.TempDir()
-	if err := os.WriteFile(filepath.Join(r.folder, "gpu.budget"), []byte(r.budget), 0o644); err != nil {
-		r.Fatal(err)
-	}
+	must.Do(r, os.WriteFile(filepath.Join(r.folder, "gpu.budget"), []byte(r.budget), 0o644))
 }
 
 // job begins a job: with the budget and both programs.
@@ -272,9 +270,7 @@ func (r *runner) github(steps []map[string]string) (summary string) {
 	for _, s := range steps {
 		switch {
 		case strings.HasPrefix(s["uses"], "actions/upload-artifact@"):
-			if err := os.CopyFS(filepath.Join(r.store, s["name"]), os.DirFS(filepath.Join(r.folder, s["path"]))); err != nil {
-				r.Fatal(err)
-			}
+			must.Do(r, os.CopyFS(filepath.Join(r.store, s["name"]), os.DirFS(filepath.Join(r.folder, s["path"]))))
 		case s["run"] != "":
 			if out, code := r.run(s["run"]); code != 0 {
 				r.Errorf("GitHub, %s: exit code %d\n%s", s["name"], code, out)

@@ -13,6 +13,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -65,21 +66,12 @@ func operatorTruth(t *testing.T, path string) (observed int, all []operatorLaunc
 		Observed int
 		Launches [][2]json.RawMessage
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &said); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
+	must.Do(t, json.Unmarshal(text, &said))
 	for _, s := range said.Launches {
 		var l operatorLaunch
-		if err := json.Unmarshal(s[0], &l.operators); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(s[1], &l.line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(s[0], &l.operators))
+		must.Do(t, json.Unmarshal(s[1], &l.line))
 		all = append(all, l)
 	}
 	return said.Observed, all
@@ -114,9 +106,7 @@ func TestOperators(t *testing.T) {
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", c.option, "--calls", "cupti", "--no-convert", "-o", base,
 				python, "testdata/python/operators.py", fmt.Sprint(steps), truth)
 			cmd.Env = append(cmd.Env, "SIM_TORCH_SEQUENCE="+c.sequence, "SIM_TORCH_THREAD="+c.thread)
-			if said, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
+			must.Run(t, cmd)
 			observed, want := operatorTruth(t, truth)
 			got := operatorLaunches(t, base+".cudatrace")
 			if observed != c.observers || len(want) != steps*launches+nested || len(got) != len(want) {
@@ -154,9 +144,7 @@ func TestOperatorSpans(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "run")
 	cmd := pythonCommand("cudatrace", "record", "--pytorch", "spans", "-o", base, pythons[len(pythons)-1].Path,
 		"testdata/python/operators.py", fmt.Sprint(steps), base+".truth")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	must.Run(t, cmd)
 	type place struct{ tid, operators uint32 }
 	spans, calls, n := map[place][]tracelog.OperatorSpan{}, []tracelog.API(nil), 0
 	recordtest.Each(t, recordtest.Open(t, base+".cudatrace"), func(r tracelog.Record) {
@@ -199,9 +187,7 @@ func TestOperatorSpansLost(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "run")
 	cmd := pythonCommand("cudatrace", "record", "--pytorch", "spans", "--memory-limit", "40M", "--calls", "cupti",
 		"--sample", "off", "--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/operatorburst.py")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	must.Run(t, cmd)
 	spans, lost := uint64(0), map[string]uint64{}
 	recordtest.Each(t, recordtest.Open(t, base+".cudatrace"), func(r tracelog.Record) {
 		switch r := r.(type) {
@@ -263,9 +249,7 @@ func TestCompiledOperators(t *testing.T) {
 			base, seconds := filepath.Join(t.TempDir(), "run"), map[string]string{"on": "60", "off": "0"}[option]
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", option, "--calls", "cupti", "--no-convert", "-o", base,
 				pythons[len(pythons)-1].Path, "testdata/python/compiled.py", generated[0], fmt.Sprint(steps), seconds)
-			if said, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
+			must.Run(t, cmd)
 			rows, err := exec.Command("cudatrace", "convert", base+".cudatrace", "--format", "ndjson", "-o", "-").Output()
 			if err != nil {
 				t.Fatal(err)
@@ -276,9 +260,7 @@ func TestCompiledOperators(t *testing.T) {
 					Table, Kind string
 					Stack       string `json:"operator_stack"`
 				}
-				if err := json.Unmarshal([]byte(line), &r); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal([]byte(line), &r))
 				if r.Table == "work" && r.Kind == "memset" {
 					got += r.Stack + "; "
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/recordtest"
 )
@@ -157,9 +158,7 @@ func checkPythonStats(t *testing.T, log string, launches []pythontest.Launch) {
 		}
 		Notes map[string][]string
 	}
-	if err := json.Unmarshal([]byte(printedStats(t, log, "--format", "json")), &report); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(printedStats(t, log, "--format", "json")), &report))
 	got := map[string]use{}
 	for _, row := range report.Python {
 		if row.Inclusive == 0 { // of waits alone
@@ -178,10 +177,7 @@ func checkPythonStats(t *testing.T, log string, launches []pythontest.Launch) {
 	lines := map[string]int{}
 	for line := range strings.Lines(printedStats(t, log, "--report", "python", "--format", "folded")) {
 		space := strings.LastIndexByte(line, ' ')
-		ns, err := strconv.Atoi(strings.TrimSpace(line[space+1:]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ns := must.Get(strconv.Atoi(strings.TrimSpace(line[space+1:])))(t)
 		lines[line[:space]] = ns
 	}
 	if diff := cmp.Diff(folds, lines); diff != "" {
@@ -195,9 +191,7 @@ func unknownPython(t *testing.T) string {
 	library := filepath.Join(t.TempDir(), "libpython3.99.so.1.0")
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-x", "c", "-o", library, "-")
 	gcc.Stdin = strings.NewReader("unsigned long Py_Version = 0x036300f0; char _PyRuntime[64], PyCode_Type[64]; void PyGILState_GetThisThreadState(void) {}")
-	if out, err := gcc.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, gcc)
 	return library
 }
 
@@ -360,9 +354,7 @@ func TestPythonHolders(t *testing.T) {
 			Notes map[string][]string
 		}
 		said := printedStats(t, log+".cudatrace", "--report", "memory_holders,python,calls", "--format", "json")
-		if err := json.Unmarshal([]byte(said), &report); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(said), &report))
 		if h := report.Holders; len(h) != 2 || !strings.HasSuffix(h[0].Python, "holds.py:9 hold") || h[0].Bytes != 2*4096 || !strings.HasSuffix(h[1].Python, "holds.py:15 hold_on_host") {
 			t.Errorf("holders %+v", h)
 		}

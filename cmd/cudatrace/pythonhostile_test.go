@@ -97,10 +97,7 @@ func TestPythonHostile(t *testing.T) {
 	}
 	runs, long := 0, os.Getenv(pythonRunsVar)
 	if long != "" {
-		n, err := strconv.Atoi(long)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(long))(t)
 		runs = n
 	}
 	for k, p := range all {
@@ -209,10 +206,7 @@ func TestPythonEnds(t *testing.T) {
 	log, helper := filepath.Join(t.TempDir(), "run"), hostileHelper(t)
 	said := must.Run(t, pythonCommand("cudatrace", "record", "-q", "--no-convert", "-o", log, all[0].Path, "testdata/python/hostile.py", "interpreters", helper))
 	const why = "Python lines are no longer recorded: the process has more than one Python interpreter"
-	s, err := summarize(log + ".cudatrace")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(summarize(log + ".cudatrace"))(t)
 	if !s.Complete || !slices.Contains(s.Notes, why) || strings.Count(string(said), why) != 1 {
 		t.Errorf("complete %t, reasons %q, notes %q\n%s", s.Complete, s.Reasons, s.Notes, said)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -42,9 +43,7 @@ func recordTorch(t *testing.T, base, with, program string, args ...string) {
 	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", with + ",memory", "--sample", "off",
 		"--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
 	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 }
 
 // recordTorchMemory records testdata/python/torchmemory.py.
@@ -53,13 +52,8 @@ func recordTorchMemory(t *testing.T) (base string, truth torchTruth) {
 	dir := t.TempDir()
 	base, said := filepath.Join(dir, "run"), filepath.Join(dir, "truth.json")
 	recordTorch(t, base, "off", "torchmemory.py", said)
-	text, err := os.ReadFile(said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &truth); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(said))(t)
+	must.Do(t, json.Unmarshal(text, &truth))
 	return base, truth
 }
 
@@ -139,9 +133,7 @@ func TestTorchMemoryShown(t *testing.T) {
 		} `json:"torch_memory"`
 		Findings []struct{ Name, Title string } `json:"findings"`
 	}
-	if err := json.Unmarshal(out, &said); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(out, &said))
 	var peak, held [][2]int64
 	for _, r := range said.Rows {
 		_, after, _ := strings.Cut(r.Name, "torchmemory.py:")
@@ -237,9 +229,7 @@ func TestTorchMemoryOperators(t *testing.T) {
 			Bytes          int64
 			Stack          string `json:"operator_stack"`
 		}
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(line), &r))
 		if r.Table == "torch_memory" {
 			got = append(got, fmt.Sprintf("%s %d %s", r.Address, r.Bytes, r.Stack))
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pythontest"
@@ -31,19 +32,14 @@ func watchPrograms(t *testing.T, folder string, args []string, programs ...*arme
 	for _, p := range programs {
 		w.cmd.Args = append(w.cmd.Args, "-p", fmt.Sprint(p.cmd.Process.Pid))
 	}
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.cmd.Start())
 	return w
 }
 
 // logs are the logs of the windows so far.
 func (w *watching) logs(t *testing.T) []string {
 	t.Helper()
-	list, err := filepath.Glob(filepath.Join(w.folder, "*.cudatrace"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(filepath.Glob(filepath.Join(w.folder, "*.cudatrace")))(t)
 	return list
 }
 
@@ -181,9 +177,7 @@ func TestWatchFullDisk(t *testing.T) {
 	w.cmd.Args = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=8k tmpfs "$1" && exec cudatrace watch -q ` +
 		`-o "$1" --every 1s --for 100ms --budget 100% --windows 2 -p "$2"`, "sh", folder, fmt.Sprint(program[0].cmd.Process.Pid)}
 	w.cmd.Path, _ = exec.LookPath("unshare")
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.cmd.Start())
 	ended := make(chan int)
 	go func() { ended <- w.end(t) }()
 	code := -1
@@ -204,10 +198,7 @@ func TestWatchFullDisk(t *testing.T) {
 func TestWatchSteps(t *testing.T) {
 	t.Parallel()
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
-		module, err := filepath.Abs("../../packaging/python")
-		if err != nil {
-			t.Fatal(err)
-		}
+		module := must.Get(filepath.Abs("../../packaging/python"))(t)
 		folder := t.TempDir()
 		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py", module)
 		program.Env = append(program.Env, "TMPDIR="+folder)
@@ -238,9 +229,7 @@ func TestArmedWithoutRights(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	dir := openFolder(t)
-	if err := os.Chown(dir, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(dir, 65534, 65534))
 	script := `mkfifo "$1/in"; "$3" run --armed "$2" <"$1/in" >"$1/out" & exec 9>"$1/in"; echo 'launch 3' >&9
 		until grep -q done "$1/out"; do sleep 0.02; done; pid=$!
 		"$3" record -p $pid --calls none --no-convert -o "$1/run" 2>"$1/said" & recorder=$!
@@ -249,9 +238,7 @@ func TestArmedWithoutRights(t *testing.T) {
 		kill -INT $recorder; wait $recorder; code=$?; exec 9>&-; wait $pid; cat "$1/said"; exit $code`
 	cmd := exec.Command("timeout", "60", "sh", "-c", script, "sh", dir, sim("told"), copyOfSelf(t, openFolder(t)))
 	cmd.SysProcAttr, cmd.Env = &nobody, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, cmd)
 	var r recording
 	r.read(t, filepath.Join(dir, "run.cudatrace"))
 	if r.Kernels != 30 || r.Matched != 30 || r.Pairs != 0 || r.LostTotal() != 0 {

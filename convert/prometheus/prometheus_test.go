@@ -14,6 +14,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -83,9 +84,7 @@ func of(t *testing.T, name string) map[string]map[string]float64 {
 		Length: time.Duration(all[0].DurationNS), Lost: all[0].LostTotal(), Complete: all[0].Complete,
 	}, sink.Tables(stats.Facts{}))
 	var text strings.Builder
-	if err := m.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&text))
 	return parse(t, text.String())
 }
 
@@ -122,10 +121,7 @@ func TestRecording(t *testing.T) {
 // docs/stats.md has each metric with its labels.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile("../../docs/stats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Get(os.ReadFile("../../docs/stats.md"))(t)
 	for _, f := range prometheus.OfRecording {
 		labels := strings.ReplaceAll(f.Labels, " ", "`, `")
 		if labels != "" {
@@ -151,9 +147,7 @@ func TestHostileLabels(t *testing.T) {
 		l.Set(f, 1, fmt.Sprintf("%s%d%s", strings.Repeat("a", 300), i, strings.Repeat("a", 300)))
 	}
 	var text strings.Builder
-	if err := m.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&text))
 	got := parse(t, text.String())["x"]
 	if len(got) != 8 || got[`job="a\\\"\n",name="ok"`] != 6 || got[`job="a\\\"\n",name="\n# TYPE x counter"`] != 1 {
 		t.Errorf("got %v of\n%s", got, &text)

@@ -8,6 +8,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Who held memory is kept at a bounded number of moments, however long the recording, and at the peak to the byte: of
@@ -25,9 +26,7 @@ func TestHeldOver(t *testing.T) {
 	of := func(open convert.Log) *stats.HeldOver {
 		s := stats.New()
 		s.FollowMemory()
-		if _, err := convert.Timeline([]convert.Log{open}, convert.Options{}, s); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(convert.Timeline([]convert.Log{open}, convert.Options{}, s))(t)
 		return s.HeldOver()
 	}
 	h := of(convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))})

@@ -15,23 +15,16 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // pythonLog assembles the log of testdata/python.log.txt.
 func pythonLog(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/python.log.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := logtest.Assembled(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/python.log.txt"))(t)
+	data := must.Get(logtest.Assembled(string(text)))(t)
 	path := filepath.Join(t.TempDir(), "python.cudatrace")
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -39,30 +32,22 @@ func pythonLog(t *testing.T) string {
 func TestPythonGolden(t *testing.T) {
 	s := stats.New()
 	s.Fold()
-	if _, err := convert.Timeline([]convert.Log{convert.Path(pythonLog(t))}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{convert.Path(pythonLog(t))}, convert.Options{}, s))(t)
 	var out bytes.Buffer
 	for _, r := range s.Tables(stats.Facts{}) {
 		if !slices.Contains([]string{"python", "memory", "memory_holders", "unfreed"}, r.Name) {
 			continue
 		}
-		if err := table.WriteText(&out, []*table.Table{r}, 200); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.WriteText(&out, []*table.Table{r}, 200))
 		fmt.Fprintln(&out)
 		if r.Name == "python" {
-			if err := r.WriteCSV(&out); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.WriteCSV(&out))
 			fmt.Fprintln(&out)
 		}
 	}
 	for _, name := range stats.Folds() {
 		fmt.Fprintf(&out, "folded %s\n", name)
-		if err := stats.ByName(name).Folded(s, stats.Facts{Startup: true}).Write(&out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stats.ByName(name).Folded(s, stats.Facts{Startup: true}).Write(&out))
 		fmt.Fprintln(&out)
 	}
 	golden(t, "python.txt", out.Bytes())
@@ -128,9 +113,7 @@ func TestPythonVerdict(t *testing.T) {
 				list[i].Call.Python = &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "a.py", Function: "f", Line: 1 + uint32(i%2)*uint32(i%3)}, ID: uint32(i + 1)}
 			}
 		}
-		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}))
 		r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
 		want := "90.0 % of 1,000 launches have a Python frame; most GPU time, 60.0 %, is of a.py:1 f"
 		if framed < 900 {
@@ -155,9 +138,7 @@ func TestManyPythonStacks(t *testing.T) {
 		list[i].Call.Python = &timeline.Python{PythonFrame: &timeline.PythonFrame{File: "a.py", Function: "f", Line: 2 + uint32(i%100)}, Parent: outer}
 	}
 	for range 2 {
-		if err := s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}))
 	}
 	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
 	if len(r.Rows) != 101 {
@@ -182,9 +163,7 @@ func TestHoldersWithoutFrames(t *testing.T) {
 	for i, name := range []string{"python3", "pt_autograd_0", "pt_autograd_1"} {
 		a := &timeline.Allocation{Process: process, Address: uint64(i + 1), Bytes: 100 << i, Kind: 3}
 		a.Call = timeline.Call{Function: function, Thread: &timeline.Thread{Process: process, Name: name}, Caller: &timeline.Caller{Module: "/lib/libc10_cuda.so"}}
-		if err := s.Take([]timeline.Event{a}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Take([]timeline.Event{a}))
 	}
 	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory_holders")]
 	if got, want := fmt.Sprint(r.Rows[0].Cells), "[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]"; got != want || len(r.Notes) > 0 {

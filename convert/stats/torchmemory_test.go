@@ -12,6 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // What lines hold of PyTorch's cache at the end is the same from whatever time on a log is read; blocks that were
@@ -67,15 +68,11 @@ func TestTorchMemorySteps(t *testing.T) {
 	p.torch(16<<30, held, 32<<30, 1)
 	s := stats.New()
 	log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
-	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	for _, r := range s.Tables(stats.Facts{}) {
 		if r.Name == "torch_memory" || r.Name == "findings" {
 			var text strings.Builder
-			if err := table.WriteText(&text, []*table.Table{r}, 1000); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, table.WriteText(&text, []*table.Table{r}, 1000))
 			if want := "20.0 GiB (20 blocks) held since step 0 ("; !strings.Contains(text.String(), want) {
 				t.Errorf("%s does not say %q:\n%s", r.Name, want, &text)
 			}
@@ -102,9 +99,7 @@ torch_memory pid=50 tid=50 time=1200 address=0x3000 bytes=100 allocated=800 rese
 torch_memory pid=50 tid=50 time=1300 address=0x4000 bytes=100 allocated=900 reserved=4096 device=0 python=5
 `)}
 	s := stats.New()
-	if _, err := convert.Timeline([]convert.Log{log}, convert.Options{}, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	var got []string
 	for _, r := range s.Tables(stats.Facts{}) {
 		for _, row := range r.Rows {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestReadFile reads files as a process in a root of its own sees them, and none outside.
@@ -15,10 +17,7 @@ func TestReadFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	dir := t.TempDir()
 	outside, root := filepath.Join(dir, "outside"), filepath.Join(dir, "root")
 	if err := errors.Join(os.WriteFile(outside, []byte("outside"), 0o600), os.MkdirAll(root+"/src", 0o755),
@@ -30,13 +29,8 @@ func TestReadFile(t *testing.T) {
 	process := exec.Command("/wait", "-test.run=^TestWaitForEnd$")
 	process.Env, process.Dir = []string{waitForEnd + "=1"}, "/src"
 	process.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
-	in, err := process.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := process.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(process.StdinPipe())(t)
+	must.Do(t, process.Start())
 	for path, want := range map[string]string{
 		"/src/code.py": "inside", "/link": "inside", "code.py": "inside",
 		"/src/up": "", "up": "", "/away": "", outside: "", "../link": "", "/pipe": "", "/src": "", "/none": "",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -69,23 +70,14 @@ func (l *Launches) All() (all []Launch) {
 // Truth reads what cmd/cudatrace/testdata/python/lines.py says of its launches.
 func Truth(t *testing.T, path string) (all []Launch) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var said [][2]json.RawMessage
-	if err := json.Unmarshal(text, &said); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &said))
 	for _, s := range said {
 		var l Launch
 		var frames [][4]any
-		if err := json.Unmarshal(s[0], &l.TID); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(s[1], &frames); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(s[0], &l.TID))
+		must.Do(t, json.Unmarshal(s[1], &frames))
 		for _, f := range frames {
 			first, line := uint32(f[2].(float64)), uint32(f[3].(float64))
 			l.Frames = append(l.Frames, frame(f[0].(string), f[1].(string), first, line))

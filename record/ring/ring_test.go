@@ -65,38 +65,21 @@ func (b *bench) tick(d uint64) {
 	b.Helper()
 	b.now += d
 	if b.ticks++; b.ticks%37 == 0 || d >= second { // blocks hold records of several ticks
-		if err := b.ring.Writer.Flush(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, b.ring.Writer.Flush())
 	}
-	if err := b.ring.Tick(b.now); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.ring.Tick(b.now))
 }
 
 // snapshot writes the window that ends at a time, and returns the records of its log.
 func (b *bench) snapshot(until uint64) (*Snapshot, records) {
 	b.Helper()
-	s, err := b.ring.Snapshot(until)
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must.Get(b.ring.Snapshot(until))(b)
 	defer s.Done()
 	path := filepath.Join(b.TempDir(), "window")
-	f, err := os.Create(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	w, err := tracelog.NewFileWriter(f, tracelog.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := s.WriteTo(w, "a test"); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.Close(tracelog.End{Time: until, Complete: 1}); err != nil {
-		b.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(b)
+	w := must.Get(tracelog.NewFileWriter(f, tracelog.Options{}))(b)
+	must.Do(b, s.WriteTo(w, "a test"))
+	must.Do(b, w.Close(tracelog.End{Time: until, Complete: 1}))
 	return s, read(b.T, path, tracelog.Filter{}, true)
 }
 
@@ -225,9 +208,7 @@ func TestWindow(t *testing.T) {
 // check compares a window after n steps with the log that has everything.
 func (b *bench) check(s *Snapshot, got records, n int) {
 	b.Helper()
-	if err := b.all.Flush(); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, b.all.Flush())
 	from, until := max(start, b.now-min(b.now, 3*second)), b.now
 	if s.Held.From != from || s.Held.Until != until || s.Held.Whole != (from == start) || s.Held.Short() {
 		b.Errorf("step %d: it holds %+v, %d to %d was to be held", n, s.Held, from, until)

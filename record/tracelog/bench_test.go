@@ -117,10 +117,7 @@ func TestBytesPerLaunch(t *testing.T) {
 
 // Taking a record allocates nothing, blocks being written included.
 func TestWriteAllocations(t *testing.T) {
-	log, err := NewWriter(io.Discard, Options{RowsPerBlock: 512})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(NewWriter(io.Discard, Options{RowsPerBlock: 512}))(t)
 	w := newWorkload()
 	for range 50_000 { // until every buffer has its size
 		w.write(log)

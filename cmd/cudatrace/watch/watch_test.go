@@ -13,6 +13,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // A program is one of a machine's: it does steps, which take longer while it is recorded.
@@ -158,9 +159,7 @@ func (m *machine) run(t *testing.T, end time.Duration, o Options) {
 	if o.Budget == 0 {
 		o.Budget = 0.01
 	}
-	if err := Run(o, m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Run(o, m))
 }
 
 // The mean cost over hours is within the budget, by what the program has lost in fact, and windows come nearly as often as
@@ -346,10 +345,7 @@ func TestBusy(t *testing.T) {
 // docs/on-demand.md has each metric.
 func TestDocs(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile("../../../docs/on-demand.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := must.Get(os.ReadFile("../../../docs/on-demand.md"))(t)
 	for _, f := range Families {
 		if !strings.Contains(string(docs), "`"+f.Name+"`") {
 			t.Errorf("docs/on-demand.md has no %s", f.Name)
@@ -421,7 +417,5 @@ func TestTidy(t *testing.T) {
 func write(t *testing.T, folder, name string, bytes int) {
 	t.Helper()
 	path := filepath.Join(folder, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, make([]byte, bytes), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, make([]byte, bytes), 0o666)))
 }

@@ -29,9 +29,7 @@ func (b *bench) library(name string) string {
 	b.Helper()
 	return b.once(name+".so", func(path string) {
 		source := b.path(name + ".c")
-		if err := os.WriteFile(source, []byte(library), 0o644); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, os.WriteFile(source, []byte(library), 0o644))
 		b.gcc("-shared", "-fPIC", "-DNAME="+name, "-o", path, source, b.path("libcuda.so.1"))
 	})
 }
@@ -55,15 +53,9 @@ func reserve(t testing.TB) *mappedFile {
 // show maps the code of a file at the beginning of the addresses, in the place of what was there.
 func (m *mappedFile) show(path string) {
 	m.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		m.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(m)
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		m.Fatal(err)
-	}
+	info := must.Get(f.Stat())(m)
 	m.replace(int(f.Fd()), uintptr(info.Size()), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
 }
 
@@ -75,32 +67,22 @@ func (m *mappedFile) hide(protection int) {
 
 func (m *mappedFile) replace(fd int, size uintptr, protection, flags int) {
 	m.Helper()
-	if _, err := unix.MmapPtr(fd, 0, m.base, size, protection, flags|unix.MAP_FIXED); err != nil {
-		m.Fatal(err)
-	}
+	must.Get(unix.MmapPtr(fd, 0, m.base, size, protection, flags|unix.MAP_FIXED))(m)
 }
 
 // returnAddress finds the place behind the call of a function of a library, as this process maps it.
 func (m *mappedFile) returnAddress(path, function string) uint64 {
 	m.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		m.Fatal(err)
-	}
+	f := must.Get(elf.Open(path))(m)
 	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		m.Fatal(err)
-	}
+	symbols := must.Get(f.DynamicSymbols())(m)
 	for _, s := range symbols {
 		if s.Name != function {
 			continue
 		}
 		text := f.Section(".text")
 		code := make([]byte, s.Size)
-		if _, err := text.ReadAt(code, int64(s.Value-text.Addr)); err != nil {
-			m.Fatal(err)
-		}
+		must.Get(text.ReadAt(code, int64(s.Value-text.Addr)))(m)
 		for i := 4; i < len(code); i++ {
 			if at := s.Value + uint64(i); callBefore(code[:i], at).direct {
 				return uint64(uintptr(m.base)) + at - text.Addr + text.Offset

@@ -80,19 +80,14 @@ func TestPythonOfArm64(t *testing.T) {
 	if err != nil || len(interpreters) == 0 {
 		t.Fatalf("no Python in %s (%v)", root, err)
 	}
-	programs, err := filepath.Abs("../../../cmd/cudatrace/testdata/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	programs := must.Get(filepath.Abs("../../../cmd/cudatrace/testdata/python"))(t)
 	lib := filepath.Join(os.Getenv("CUDATRACE_SIM_ARM64"), "lib")
 	helpers := map[string]string{}
 	for _, name := range []string{"hostile", "poke"} {
 		helpers[name] = filepath.Join(t.TempDir(), name+".so")
 		gcc := exec.Command("aarch64-linux-gnu-gcc", "-shared", "-fPIC", "-o", helpers[name],
 			filepath.Join(programs, name+".c"), "-L"+lib, "-l:libcudart.so.13")
-		if out, err := gcc.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
+		must.Run(t, gcc)
 	}
 	for _, interpreter := range interpreters {
 		for _, scenarios := range []string{"forms,successors", "evaluators,stacks,wander", "threads"} {
@@ -134,14 +129,8 @@ func emulatedPython(t *testing.T, python, root, lib string, args ...string) (
 	if err != nil {
 		t.Fatalf("%v: run `make tools` in the root of the repository", err)
 	}
-	library, err := os.ReadFile("inject_arm64.so")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wrapper, err := filepath.Abs("testdata/python.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	library := must.Get(os.ReadFile("inject_arm64.so"))(t)
+	wrapper := must.Get(filepath.Abs("testdata/python.py"))(t)
 	sink := &launches{}
 	s := newStage(t, Options{Sink: sink, Python: &PythonLog{}, library: library},
 		GoConfig{Python: true, Calls: []string{"cuMemsetD8"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestGuard faults at guarded reads, here and, where there is an emulator, on arm64.
@@ -30,9 +31,7 @@ func TestGuard(t *testing.T) {
 			}
 			gcc := exec.Command(c.compiler, "-O2", "-D_GNU_SOURCE", "-Iinject", "-o", program,
 				"testdata/guard.c", "inject/guard.c", fmt.Sprintf("-DPTHREAD_TID=%d", pyframes.PthreadTID[arch]))
-			if out, err := gcc.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			must.Run(t, gcc)
 			if out, err := exec.Command(run[0], run[1:]...).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -126,9 +126,7 @@ func TestReady(t *testing.T) {
 			t.Error("the program goes on before its end is watched")
 		}
 		close(s.audience.gate)
-		if err := <-goesOn; err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, <-goesOn)
 		s.audience.mu.Lock()
 		watched := len(s.exits)
 		s.audience.mu.Unlock()

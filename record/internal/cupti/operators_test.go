@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -49,9 +50,7 @@ func TestOperatorTable(t *testing.T) {
 		{&other, operatorRecord(1, 0, 0, 0, "without room"), 0},
 	} {
 		id := le.Uint32(s.b[operatorIdAt:])
-		if err := s.table.add(&memory, &got, s.b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.table.add(&memory, &got, s.b))
 		if is, err := s.table.stack(id); err != nil || is != s.want {
 			t.Errorf("stack %d is %d of the log (%v), want %d", id, is, err, s.want)
 		}
@@ -62,9 +61,7 @@ func TestOperatorTable(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	memory.give(stackCost)
-	if err := other.add(&memory, &got, operatorRecord(6, 1, 0, 0, "below what had no room")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, other.add(&memory, &got, operatorRecord(6, 1, 0, 0, "below what had no room")))
 	if id, err := other.stack(6); id != 0 || err != nil || len(got) != len(want) {
 		t.Errorf("a stack whose caller found no room is %d (%v)", id, err)
 	}
@@ -81,9 +78,7 @@ func TestOperatorTableMalformed(t *testing.T) {
 	} {
 		var got stackList
 		table := operatorTable{log: new(OperatorLog)}
-		if err := table.add(new(peerMemory), &got, good); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.add(new(peerMemory), &got, good))
 		if err := table.add(new(peerMemory), &got, slices.Clone(bad)); err == nil || len(got) != 1 {
 			t.Errorf("%s: %v; %+v", name, err, got)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cudatrace/cudatrace/record/internal/pyframes"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -72,9 +73,7 @@ func TestPythonRecords(t *testing.T) {
 		codeRecord(8, 5, "shim", "", []byte{0x80 | 15<<3 | 7}),
 		stackRecord(5, 0, 0, leftOutDeep), stackRecord(9, 5, 1, 4), stackRecord(10, 9, 8, 0), stackRecord(11, 10, 7, 2),
 		pythonCall(11), pythonCall(0), pythonCall(9), pythonCall(10))
-	if err := pythonDecoder(&got, &log).batch(in); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pythonDecoder(&got, &log).batch(in))
 	call := func(stack uint32) *tracelog.API {
 		return &tracelog.API{PID: 42, TID: 43, Start: 1000, Dur: 500, Domain: 1, CBID: 307, Correlation: 7, Python: stack}
 	}

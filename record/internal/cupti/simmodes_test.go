@@ -260,9 +260,7 @@ func TestSimulatedAllocations(t *testing.T) {
 	s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordMemory})
 	line := s.runSim(t, "truth device", "allocations", nil, "arrays", "mixed")
 	var peak, allocations, frees uint64
-	if _, err := fmt.Sscanf(line, "truth device peak=%d allocations=%d frees=%d", &peak, &allocations, &frees); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscanf(line, "truth device peak=%d allocations=%d frees=%d", &peak, &allocations, &frees))(t)
 	const others = 2 + 1 + 2 // pinned and managed memory
 	if got := s.counts["memory"]; got != allocations+frees+others || len(s.lost) != 0 || len(s.notes) != 0 {
 		t.Errorf("%d records of %d allocations and %d frees, %v was lost, notes %q", got, allocations, frees, s.lost, s.notes)

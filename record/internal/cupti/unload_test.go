@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Two libraries with the same code, which come to lie at the same address.
@@ -46,20 +48,13 @@ int main(int argc, char **argv)
 // whose library was unloaded before its chain arrived has none.
 func TestUnload(t *testing.T) {
 	t.Parallel()
-	built, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(sim())(t)
 	dir, lib := t.TempDir(), filepath.Join(built, "lib")
 	build := func(out, source string, args ...string) string {
 		file, out := filepath.Join(dir, out+".c"), filepath.Join(dir, out)
-		if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(source), 0o600))
 		args = append([]string{"-O2", "-o", out, file, filepath.Join(lib, "libcudart.so.13"), "-Wl,-rpath," + lib, "-ldl"}, args...)
-		if b, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, b)
-		}
+		must.Run(t, exec.Command("gcc", args...))
 		return out
 	}
 	first := build("first.so", plugin, "-shared", "-fPIC", "-DNAME=1")
@@ -104,17 +99,10 @@ int dlclose(void *handle)
 // program's libraries lie.
 func TestClosesNothing(t *testing.T) {
 	t.Parallel()
-	built, err := sim()
-	if err != nil {
-		t.Fatal(err)
-	}
+	built := must.Get(sim())(t)
 	source, preload := filepath.Join(t.TempDir(), "closes.c"), filepath.Join(t.TempDir(), "closes.so")
-	if err := os.WriteFile(source, []byte(closes), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", preload, source, "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
+	must.Do(t, os.WriteFile(source, []byte(closes), 0o600))
+	must.Run(t, exec.Command("gcc", "-O2", "-shared", "-fPIC", "-o", preload, source, "-ldl"))
 	s, seen := newSites(t, Options{}, GoConfig{Calls: []string{"cuMemAlloc"}, FlushInterval: time.Minute})
 	_, stderr, code := s.run(t, play{filepath.Join(built, "bin/vectoradd"), nil, []string{"LD_PRELOAD=" + preload}})
 	if code != 0 || stderr != "" || sum(seen.callers["cuMemAlloc_v2"]) != 3 {

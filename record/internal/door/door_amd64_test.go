@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -72,9 +73,7 @@ func TestDebugged(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	cmd := exec.Command("cat")
 	input, _ := pipetest.Start(t, cmd)
-	if err := unix.PtraceSeize(cmd.Process.Pid); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.PtraceSeize(cmd.Process.Pid))
 	called := false
 	err := Shut(cmd.Process.Pid, func() error { called = true; return nil })
 	if called || err == nil || !strings.Contains(err.Error(), "a debugger is attached") {
@@ -173,9 +172,7 @@ func TestFinalize(t *testing.T) {
 			s1, err1 := tell("s")
 			n, err2 := tell("t")
 			s2, err3 := tell("s")
-			if err := errors.Join(err1, err2, err3); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(err1, err2, err3))
 			times[i] = 2 * float64(n) / float64(s1+s2)
 		}
 		slices.Sort(times)

@@ -493,9 +493,7 @@ func TestRun(t *testing.T) {
 	go func() { ended <- p.Run(ctx, &r) }()
 	target.run("launches", calls)
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-ended)
 	must.Do(t, p.Finish(&r))
 	if n := uint64(len(r.calls)) + lostCalls(t, p, tracelog.LostCallBuffer); n != calls {
 		t.Errorf("%d calls of %d", n, calls)

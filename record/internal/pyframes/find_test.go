@@ -11,34 +11,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
 // start runs a program that says that it is ready, and then waits for the end of its input.
 func start(t *testing.T, cmd *exec.Cmd) (pid int, said string) {
 	t.Helper()
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	said, err = bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	said = must.Get(bufio.NewReader(out).ReadString('\n'))(t)
 	return cmd.Process.Pid, said
 }
 
@@ -70,9 +60,7 @@ func TestFindNone(t *testing.T) {
 		t.Error(i, err)
 	}
 	gone := exec.Command("true")
-	if err := gone.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gone.Run())
 	if i, err := Find(gone.Process.Pid); i != nil || err == nil {
 		t.Error(i, err)
 	}
@@ -95,16 +83,12 @@ func (f fake) build(t *testing.T, dir string) string {
 	if f.version != 0 {
 		text += fmt.Sprintf("\nconst unsigned long Py_Version = %#x;\n", f.version)
 	}
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(source, []byte(text), 0o600))
 	args := []string{"-shared", "-fPIC", "-o", path, source}
 	if f.soname != "" {
 		args = append(args, "-Wl,-soname,"+f.soname)
 	}
-	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", args...))
 	return path
 }
 
@@ -125,12 +109,8 @@ int main(int argc, char **argv)
 	while (getchar() != EOF)
 		;
 }`
-	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("gcc", "-o", path, source, "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Do(t, os.WriteFile(source, []byte(text), 0o600))
+	must.Run(t, exec.Command("gcc", "-o", path, source, "-ldl"))
 	return path
 }
 

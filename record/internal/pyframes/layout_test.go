@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -98,17 +99,13 @@ func TestHeaders(t *testing.T) {
 			check(fmt.Sprintf("%s == %d", owner, OwnerC), "owner")
 		}
 		source := filepath.Join(t.TempDir(), "layout.c")
-		if err := os.WriteFile(source, []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(source, []byte(b.String()), 0o600))
 		// Debian's pyconfig.h includes that of the processor: for arm64 the one that is here has to do.
 		folder := filepath.Dir(source)
 		for _, arch := range []string{"x86_64", "aarch64"} {
 			here := filepath.Join(filepath.Dir(include), "x86_64-linux-gnu", filepath.Base(include))
 			there := filepath.Join(folder, arch+"-linux-gnu", filepath.Base(include))
-			if err := errors.Join(os.Mkdir(filepath.Dir(there), 0o700), os.Symlink(here, there)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.Mkdir(filepath.Dir(there), 0o700), os.Symlink(here, there)))
 		}
 		for _, compiler := range []string{"gcc", "aarch64-linux-gnu-gcc"} {
 			if _, err := exec.LookPath(compiler); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -14,13 +15,8 @@ import (
 func TestLine(t *testing.T) {
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		cmd := exec.Command(p.Path, "testdata/lines.py")
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(cmd.StdoutPipe())(t)
+		must.Do(t, cmd.Start())
 		l, codes, lines := layoutOf(p.Minor), 0, 0
 		said := bufio.NewScanner(out)
 		said.Buffer(nil, 64<<20)
@@ -31,13 +27,8 @@ func TestLine(t *testing.T) {
 				Table       string
 				Lines       []int
 			}
-			if err := json.Unmarshal(said.Bytes(), &c); err != nil {
-				t.Fatal(err)
-			}
-			table, err := hex.DecodeString(c.Table)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(said.Bytes(), &c))
+			table := must.Get(hex.DecodeString(c.Table))(t)
 			codes++
 			for i, want := range c.Lines {
 				lines++
@@ -46,9 +37,7 @@ func TestLine(t *testing.T) {
 				}
 			}
 		}
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Wait())
 		if codes < 200 || lines < 10000 {
 			t.Errorf("compared %d code objects with %d lines only", codes, lines)
 		}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // TestFiles looks into interpreters for another processor, on which this test runs in an emulator.
@@ -24,10 +26,7 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("no Python in %s (%v)", root, err)
 	}
 	for _, path := range files {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(path))(t)
 		defer f.Close()
 		i, _, err := inFile(path, f)
 		if err != nil || i == nil {
@@ -43,17 +42,12 @@ func TestFiles(t *testing.T) {
 // of releases, as they were printed by each. The layouts in the table are the same; those of the states are taken.
 func TestPublished(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("testdata/published.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/published.txt"))(t)
 	host := hostProgram(t)
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		var minor, micro int
-		if _, err := fmt.Sscanf(words[0], "3.%d.%d", &minor, &micro); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscanf(words[0], "3.%d.%d", &minor, &micro))(t)
 		l := layoutOf(minor)
 		moved := *l
 		moved.Threads += 16

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -56,9 +57,7 @@ func TestWalk(t *testing.T) {
 			t.Fatal(i, err)
 		}
 		var first, second uint32
-		if _, err := fmt.Sscan(said, &first, &second); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(said, &first, &second))(t)
 		w := NewWalker(pid, i)
 		want, name := "wait:4 middle:7 <module>:28 ", ""
 		if p.Minor >= 11 {
@@ -98,9 +97,7 @@ func TestWalkDeep(t *testing.T) {
 			t.Fatal(i, err)
 		}
 		var first uint32
-		if _, err := fmt.Sscan(said, &first); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(said, &first))(t)
 		w := NewWalker(pid, i)
 		for n := 0; n < 1e6; n++ {
 			frames, cut, err := w.Stack(first, nil)
@@ -121,20 +118,14 @@ func TestWalkGone(t *testing.T) {
 		cmd := exec.Command(p.Path, "-c", "import sys; print(1, flush=True); sys.stdin.read()")
 		in, _ := cmd.StdinPipe()
 		out, _ := cmd.StdoutPipe()
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fscan(out, new(int)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Start())
+		must.Get(fmt.Fscan(out, new(int)))(t)
 		i, err := Find(cmd.Process.Pid)
 		if err != nil || i == nil {
 			t.Fatal(i, err)
 		}
 		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Wait())
 		if frames, _, err := NewWalker(cmd.Process.Pid, i).Stack(uint32(cmd.Process.Pid), nil); err == nil || len(frames) > 0 {
 			t.Error("frames of a process that is gone:", frames, err)
 		}
