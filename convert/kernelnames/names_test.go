@@ -168,17 +168,6 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string) { check(t, []string{a, b, a + b, "f<" + a + ", " + b + ">"}) })
 }
 
-func BenchmarkNames(b *testing.B) {
-	var all []timeline.KernelName
-	for _, s := range sections(b) {
-		all = append(all, plain(s.full)...)
-	}
-	for b.Loop() {
-		New(all)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(all)), "ns/name")
-}
-
 // Each rule names a kernel of the golden file.
 func TestRules(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package stats_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -16,18 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/must"
 )
-
-// BenchmarkStats reads the log of many launches and makes all reports.
-func BenchmarkStats(b *testing.B) {
-	var log bytes.Buffer
-	logtest.WriteCalledLaunches(b, &log, 300_000)
-	b.SetBytes(int64(log.Len()))
-	for b.Loop() {
-		s := stats.New()
-		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(log.Bytes())}}, convert.Options{}, s))(b)
-		s.Tables(stats.Facts{})
-	}
-}
 
 // BenchmarkRanks reads the logs of 8, 64 and 256 ranks in a process of its own: it says how much time that takes, and how much memory at most.
 // CUDATRACE_BENCH_RANK_LAUNCHES is the number of launches of a rank.

@@ -395,20 +395,3 @@ func FuzzNames(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkLaunch writes a call, its work and the arrow between them.
-func BenchmarkLaunch(b *testing.B) {
-	s := New(Options{Open: func(*timeline.Process) (io.Writer, error) { return io.Discard, nil }})
-	sl := call(launch, 1000, 2000, 0, 5)
-	sl.AddWork(5)
-	work := kernel(3000, 500)
-	work.Correlation, work.Call = 5, timeline.Call{Function: launch}
-	events := []timeline.Event{&timeline.Slices{Thread: mainTID, List: []timeline.Slice{sl}}, &timeline.WorkList{Stream: stream, List: []timeline.Work{work}}}
-	b.ReportAllocs()
-	for b.Loop() {
-		must.Do(b, s.Take(events))
-		for _, e := range events {
-			timeline.Move(e, timeline.Shifted(10_000))
-		}
-	}
-}

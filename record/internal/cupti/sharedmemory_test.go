@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -289,42 +288,4 @@ func FuzzMemory(f *testing.F) {
 		}
 		m.send(binary.NativeEndian.AppendUint64(nil, first))
 	})
-}
-
-// BenchmarkStream passes pieces as large as the injected library's to a reader, through memory and through a socket.
-func BenchmarkStream(b *testing.B) {
-	piece := make([]byte, 64<<10)
-	b.Run("memory", func(b *testing.B) {
-		m, p := newProcess(b, testHub(b))
-		benchmarkStream(b, m, p.writeAll, piece)
-	})
-	b.Run("socket", func(b *testing.B) {
-		fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(b)
-		file := os.NewFile(uintptr(fds[0]), "socket")
-		conn := must.Get(net.FileConn(file))(b)
-		file.Close()
-		defer conn.Close()
-		defer unix.Close(fds[1])
-		write := func(piece []byte) {
-			for len(piece) > 0 {
-				n, err := unix.Write(fds[1], piece)
-				if err != nil {
-					return
-				}
-				piece = piece[n:]
-			}
-		}
-		benchmarkStream(b, conn, write, piece)
-	})
-}
-
-func benchmarkStream(b *testing.B, r io.Reader, write func([]byte), piece []byte) {
-	b.SetBytes(int64(len(piece)))
-	go func() {
-		for range b.N {
-			write(piece)
-		}
-	}()
-	b.ResetTimer()
-	must.Get(io.CopyN(io.Discard, r, int64(b.N)*int64(len(piece))))(b)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
@@ -176,28 +175,5 @@ func TestPreloadedClock(t *testing.T) {
 	want := "the program's clock is 600 s slow: a preloaded library shifts it; times here are the kernel's"
 	if len(s.notes) != 1 || s.notes[0] != want {
 		t.Errorf("notes %q", s.notes)
-	}
-}
-
-// BenchmarkLaunchLoop measures a launch with and without the recording.
-func BenchmarkLaunchLoop(b *testing.B) {
-	program := simProgram(b, "launchloop")
-	for _, recorded := range []bool{false, true} {
-		b.Run(fmt.Sprintf("recorded-%v", recorded), func(b *testing.B) {
-			const n = 50000
-			env := os.Environ()
-			if recorded {
-				server := must.Get(Listen(Options{Sink: nowhere{}}))(b)
-				defer server.Close()
-				go server.Serve(&audience{})
-				env = server.Environ(env)
-			}
-			for b.Loop() {
-				cmd := exec.Command(program, "-n", fmt.Sprint(n), "-t", "2", "-s", "4", "-k", "16")
-				cmd.Env = env
-				must.Do(b, cmd.Run())
-			}
-			b.ReportMetric(float64(b.Elapsed()/time.Duration(b.N))/n, "ns/launch")
-		})
 	}
 }

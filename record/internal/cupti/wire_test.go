@@ -449,22 +449,6 @@ func (silent) Status(tracelog.CUPTI)            {}
 func (silent) WatchExit(uint32, uint64, uint64) {}
 func (silent) Note(uint32, string)              {}
 
-func BenchmarkDecode(b *testing.B) {
-	kernel := record(tracelog.KindKernel, 1, 5, 0, 1000, 0, 1500, 0, 2, 3, 7, 4, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 32)
-	api := record(tracelog.KindAPI, 43, 1000, 0, 1500, 0, 2, 31, 1, 7, 1, 0, 0, 0)
-	d := decoder{pid: 42, shared: new(peerMemory), sink: nowhere{}}
-	must.Do(b, d.batch(stringRecord(1, "_Z3addPfS_")))
-	var batch []byte
-	for range 300 {
-		batch = concat(batch, kernel, api)
-	}
-	b.SetBytes(int64(len(batch)))
-	b.ReportAllocs()
-	for b.Loop() {
-		must.Do(b, d.batch(batch))
-	}
-}
-
 // nowhere is a sink without a bottom.
 type nowhere struct{}
 

@@ -192,20 +192,3 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkFindNames measures the search of a large string table, of the kind that C++
-// libraries have: most of finding the functions in a file.
-func BenchmarkFindNames(b *testing.B) {
-	var table bytes.Buffer
-	for i := 0; table.Len() < 32<<20; i++ {
-		fmt.Fprintf(&table, "_ZN2at6native%dcudnn_execute_cuda_kernel_implIfNS_4cuda%dEEvPT_\x00", i, i)
-	}
-	table.WriteString("cudaMalloc\x00")
-	b.SetBytes(int64(table.Len()))
-	for b.Loop() {
-		found, err := findNames(bytes.NewReader(table.Bytes()), known)
-		if err != nil || len(found) != 1 {
-			b.Fatal(found, err)
-		}
-	}
-}

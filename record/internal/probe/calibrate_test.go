@@ -56,19 +56,6 @@ func TestCalibrateWithFullBuffers(t *testing.T) {
 	})
 }
 
-func BenchmarkCalibrate(b *testing.B) {
-	p := open(b, Options{})
-	var cost time.Duration
-	for b.Loop() {
-		var err error
-		if cost, err = p.Calibrate(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(cost.Nanoseconds()), "ns-measured")
-	p.background.closing.Wait()
-}
-
 // The child makes rounds of calls. The function that is probed has the code at the end of loopCode.
 func TestCalibrationChild(t *testing.T) {
 	c := must.Get(startCalibrationChild())(t)

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/goldentest"
-	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -173,26 +171,5 @@ func TestLimit(t *testing.T) {
 	}
 	if few, none := mostImportant(driver[:3], 3); len(few) != 3 || none != 0 {
 		t.Errorf("%d of 3 are kept", len(few))
-	}
-}
-
-// BenchmarkRescan measures a look at a process with many mappings, of which nothing
-// is new: by the size of its code, and reading the mappings.
-func BenchmarkRescan(b *testing.B) {
-	for _, n := range []int{0, 20_000} {
-		p, target := open(b, Options{}), startTarget(b, "driver")
-		attach(b, p, target)
-		target.run("mappings", n)
-		b.Run(fmt.Sprintf("size/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				must.Get(p.Rescan(target.pid))(b)
-			}
-		})
-		b.Run(fmt.Sprintf("mappings/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				p.byPID[target.pid].code.looks = rescanEvery
-				must.Get(p.Rescan(target.pid))(b)
-			}
-		})
 	}
 }
