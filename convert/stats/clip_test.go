@@ -7,21 +7,16 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // Windows side by side have, clipped, the GPU time of the whole together. Not clipped they have more: what crosses a border is in both.
 func TestClip(t *testing.T) {
 	t.Parallel()
 	gpuTime := func(f convert.Filter, clip bool) (ns uint64) {
-		s := stats.New()
-		must.Get(convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/streams.cudatrace")}, convert.Options{Filter: f, Clip: clip}, s))(t)
-		for _, r := range s.Tables(stats.Facts{}) {
-			if r.Name == "devices" {
-				for _, row := range r.Rows {
-					ns += row.Cells[r.Column("work_ns")].(uint64)
-				}
-			}
+		s := sinkOf(t, convert.Options{Filter: f, Clip: clip}, "../../testdata/gpu/logs/streams.cudatrace")
+		r := byName(s, stats.Facts{})["devices"]
+		for _, row := range r.Rows {
+			ns += row.Cells[r.Column("work_ns")].(uint64)
 		}
 		return ns
 	}
@@ -46,9 +41,8 @@ func TestClip(t *testing.T) {
 func TestMemoryHeldBefore(t *testing.T) {
 	t.Parallel()
 	for _, clip := range []bool{false, true} {
-		s := stats.New()
 		filter := convert.Filter{From: 5200 * time.Millisecond}
-		must.Get(convert.Timeline([]convert.Log{convert.Path("../../testdata/gpu/logs/train.cudatrace")}, convert.Options{Filter: filter, Clip: clip}, s))(t)
+		s := sinkOf(t, convert.Options{Filter: filter, Clip: clip}, "../../testdata/gpu/logs/train.cudatrace")
 		const held = 205_793_640
 		from, allocated := uint64(filter.From), any(uint64(4981591))
 		if clip { // moments count from the beginning of the window

@@ -21,14 +21,7 @@ import (
 // pathsOf returns the report of critical paths of logs.
 func pathsOf(t *testing.T, logs []convert.Log) *table.Table {
 	t.Helper()
-	s := stats.New()
-	must.Get(convert.Timeline(logs, convert.Options{Collectives: true}, s))(t)
-	for _, r := range s.Tables(stats.Facts{}) {
-		if r.Name == "critical_path" {
-			return r
-		}
-	}
-	return nil
+	return byName(taking(t, stats.New(), convert.Options{Collectives: true}, logs...), stats.Facts{})["critical_path"]
 }
 
 // The parts of the paths of each kind of step add up to its steps.

@@ -9,11 +9,9 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
-	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/must"
 )
@@ -66,16 +64,13 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			h.run(p)
-			log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
+			log := p.asLog(t)
 			out := filepath.Join(t.TempDir(), "trace.pftrace")
 			f := must.Get(os.Create(out))(t)
 			defer f.Close()
 			must.Get(convert.FilesTo([]convert.Log{log}, f, convert.TraceOptions{Compress: output.None}))(t)
-			tr, s, all := tptest.Open(t, out), stats.NewWith(short), make(map[string]*table.Table)
-			must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
-			for _, r := range s.Tables(stats.Facts{Startup: true}) {
-				all[r.Name] = r
-			}
+			tr := tptest.Open(t, out)
+			all := byName(taking(t, stats.NewWith(short), convert.Options{}, log), stats.Facts{Startup: true})
 			devices, found, compared := all["devices"], all["findings"], 0
 			ahead := tr.Int("select min(ts) from gpu_slice") - int64(cell(devices, devices.Rows[0], "first_ns").(uint64))
 			for _, row := range found.Rows {

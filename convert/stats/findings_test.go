@@ -15,7 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/metric"
-	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -412,16 +411,9 @@ func TestFindings(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			h.run(p)
-			log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
+			log := p.asLog(t)
 			reports := func(f convert.Filter) map[string]*table.Table {
-				s, all := stats.NewWith(short), make(map[string]*table.Table)
-				if _, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: f}, s); err != nil {
-					t.Fatalf("%+v: %v", f, err)
-				}
-				for _, r := range s.Tables(stats.Facts{}) {
-					all[r.Name] = r
-				}
-				return all
+				return byName(taking(t, stats.NewWith(short), convert.Options{Filter: f}, log), stats.Facts{})
 			}
 			found := reports(convert.Filter{})["findings"]
 			var kinds []string
@@ -602,9 +594,7 @@ func TestShares(t *testing.T) {
 		times(10, func(int) { p.cpu(15 * ms); p.kernel(7, 5*ms, 200) })
 		list = append(list, convert.Log{Name: fmt.Sprint("log", i), Open: logtest.InMemory(p.bytes(t))})
 	}
-	must.Get(convert.Timeline(list, convert.Options{}, s))(t)
-	tables := s.Tables(stats.Facts{})
-	r := tables[0]
+	r := byName(taking(t, s, convert.Options{}, list...), stats.Facts{})["findings"]
 	if len(r.Rows) != 3 || r.Rows[2].Cells[0] != findings.Startup || !strings.Contains(cell(r, r.Rows[2], "evidence").(string), "; 2 processes start up, 2.0 s together") {
 		t.Fatalf("findings %v", r.Rows)
 	}
@@ -634,10 +624,7 @@ func TestFindingsOfParts(t *testing.T) {
 			p.wait("cudaDeviceSynchronize")
 			p.cpu(100 * us)
 		})
-		s := stats.New()
-		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
-		tables := s.Tables(c.facts)
-		r := tables[0]
+		r := p.counted(t, false, c.facts)["findings"]
 		var got []string
 		for _, row := range r.Rows {
 			got = append(got, row.Cells[0].(string))
@@ -705,10 +692,7 @@ func TestFindingLines(t *testing.T) {
 		p := newProgram()
 		p.wait("cudaStreamSynchronize")
 		c.run(p)
-		s := stats.NewWith(short)
-		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
-		tables := s.Tables(stats.Facts{})
-		r := tables[0]
+		r := byName(taking(t, stats.NewWith(short), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
 		for _, row := range r.Rows {
 			evidence, want := cell(r, row, "evidence").(string), c.want[row.Cells[0].(string)]
 			if want != "" && !strings.HasSuffix(evidence, want) {
@@ -771,10 +755,7 @@ func TestFindingPlaces(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			c.run(p)
-			s := stats.NewWith(short)
-			must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
-			tables := s.Tables(stats.Facts{})
-			r := tables[0]
+			r := byName(taking(t, stats.NewWith(short), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
 			if got := cell(r, r.Rows[0], "evidence").(string); !strings.HasPrefix(got, c.want) {
 				t.Errorf("evidence %q, want %q", got, c.want)
 			}

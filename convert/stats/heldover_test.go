@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record/must"
 )
@@ -29,7 +28,7 @@ func TestHeldOver(t *testing.T) {
 		must.Get(convert.Timeline([]convert.Log{open}, convert.Options{}, s))(t)
 		return s.HeldOver()
 	}
-	h := of(convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))})
+	h := of(p.asLog(t))
 	peaks := 0
 	for i, m := range h.Moments {
 		if i > 0 && (m.At < h.Moments[i-1].At || m.All < h.Moments[i-1].All) || len(m.Held) > 1 {

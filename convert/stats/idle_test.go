@@ -117,11 +117,7 @@ func TestGaps(t *testing.T) {
 	t.Parallel()
 	const logs = "../../testdata/gpu/logs/"
 	for name, whole := range map[string]bool{"streams": true, "train": false} {
-		s := sinkOf(t, convert.Options{}, logs+name+".cudatrace")
-		all := make(map[string]*table.Table)
-		for _, r := range s.Tables(stats.Facts{Startup: true}) {
-			all[r.Name] = r
-		}
+		all := byName(sinkOf(t, convert.Options{}, logs+name+".cudatrace"), stats.Facts{Startup: true})
 		g, idle := all["gaps"], all["idle"]
 		sum, last, longest := uint64(0), uint64(1)<<62, uint64(0)
 		for _, row := range g.Rows {

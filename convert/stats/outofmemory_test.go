@@ -8,7 +8,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The latest call of a process that found no memory says who held it then, the largest first, and what would have made
@@ -64,19 +63,13 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
-			sink := stats.New()
-			must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, sink))(t)
-			for _, r := range sink.Tables(stats.Facts{}) {
-				if r.Name != "out_of_memory" {
-					continue
-				}
-				var rows []string
-				for _, row := range r.Rows {
-					rows = append(rows, fmt.Sprint(cell(r, row, "bytes"), " ", cell(r, row, "makes_room")))
-				}
-				if got := strings.Join(rows, ", "); got != c.rows || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
-					t.Errorf("rows %s, want %s; notes %q, want %q", got, c.rows, r.Notes, c.note)
-				}
+			r := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{})["out_of_memory"]
+			var rows []string
+			for _, row := range r.Rows {
+				rows = append(rows, fmt.Sprint(cell(r, row, "bytes"), " ", cell(r, row, "makes_room")))
+			}
+			if got := strings.Join(rows, ", "); got != c.rows || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
+				t.Errorf("rows %s, want %s; notes %q, want %q", got, c.rows, r.Notes, c.note)
 			}
 		})
 	}

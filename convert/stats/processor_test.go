@@ -174,10 +174,7 @@ func TestSumsProcessor(t *testing.T) {
 				o.Filter.To = 5250 * time.Millisecond
 			}
 			must.Get(convert.FilesTo([]convert.Log{convert.Path(path)}, f, convert.TraceOptions{Options: o, Compress: output.None}))(t)
-			tr, tables := tptest.Open(t, out), make(map[string]*table.Table)
-			for _, r := range sinkOf(t, o, path).Tables(stats.Facts{Startup: true}) {
-				tables[r.Name] = r
-			}
+			tr, tables := tptest.Open(t, out), byName(sinkOf(t, o, path), stats.Facts{Startup: true})
 			tptest.NoErrors(t, tr)
 			for _, s := range sums {
 				if s.report == "streams" && s.values[0] == "busy_ns" && len(tables["processes"].Rows) > 1 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/record/must"
@@ -160,6 +161,12 @@ func (p *program) bytes(t testing.TB) []byte {
 	fmt.Fprintf(&p.log, "process_end pid=10 time=%d status=0 complete=1\nend time=%d complete=1\n", end+ms, end+2*ms)
 	data := must.Get(logtest.Assembled(strings.ReplaceAll(p.log.String(), "pid=10 ", fmt.Sprintf("pid=%d ", p.pid))))(t)
 	return data
+}
+
+// asLog is the log of the program so far.
+func (p *program) asLog(t testing.TB) convert.Log {
+	t.Helper()
+	return convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
 }
 
 // short are the default thresholds, for programs that take less than real ones.

@@ -114,7 +114,7 @@ func TestPythonVerdict(t *testing.T) {
 			}
 		}
 		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}))
-		r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
+		r := byName(s, stats.Facts{})["python"]
 		want := "90.0 % of 1,000 launches have a Python frame; most GPU time, 60.0 %, is of a.py:1 f"
 		if framed < 900 {
 			want = "89.9 % of 1,000 launches have a Python frame: too few to say which line takes most GPU time"
@@ -140,7 +140,7 @@ func TestManyPythonStacks(t *testing.T) {
 	for range 2 {
 		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: list}}))
 	}
-	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "python")]
+	r := byName(s, stats.Facts{})["python"]
 	if len(r.Rows) != 101 {
 		t.Fatalf("%d rows", len(r.Rows))
 	}
@@ -165,7 +165,7 @@ func TestHoldersWithoutFrames(t *testing.T) {
 		a.Call = timeline.Call{Function: function, Thread: &timeline.Thread{Process: process, Name: name}, Caller: &timeline.Caller{Module: "/lib/libc10_cuda.so"}}
 		must.Do(t, s.Take([]timeline.Event{a}))
 	}
-	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory_holders")]
+	r := byName(s, stats.Facts{})["memory_holders"]
 	if got, want := fmt.Sprint(r.Rows[0].Cells), "[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]"; got != want || len(r.Notes) > 0 {
 		t.Errorf("%s, notes %q, want %s", got, r.Notes, want)
 	}

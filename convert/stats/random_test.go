@@ -230,15 +230,11 @@ func TestBusy(t *testing.T) {
 		isCompute := func(k timeline.WorkKind) bool { return k == timeline.KernelWork }
 		either := exactCover(all, func(k timeline.WorkKind) bool { return k != timeline.MemsetWork })
 		copies, compute := exactCover(all, isCopy), exactCover(all, isCompute)
-		for _, r := range s.Tables(stats.Facts{Startup: true}) {
-			if r.Name != "devices" {
-				continue
-			}
-			for key, want := range map[string]uint64{"busy_ns": exactCover(all, func(timeline.WorkKind) bool { return true }),
-				"copy_ns": copies, "compute_ns": compute, "overlap_ns": copies + compute - either} {
-				if got := r.Rows[0].Cells[r.Column(key)]; got != want {
-					t.Errorf("seed %d: %s is %v, want %d", seed, key, got, want)
-				}
+		r := byName(s, stats.Facts{Startup: true})["devices"]
+		for key, want := range map[string]uint64{"busy_ns": exactCover(all, func(timeline.WorkKind) bool { return true }),
+			"copy_ns": copies, "compute_ns": compute, "overlap_ns": copies + compute - either} {
+			if got := r.Rows[0].Cells[r.Column(key)]; got != want {
+				t.Errorf("seed %d: %s is %v, want %d", seed, key, got, want)
 			}
 		}
 	}
@@ -257,12 +253,8 @@ func TestBusyUnknown(t *testing.T) {
 		add(1000 + 2*i)
 	}
 	tell := func() (busy any, notes int) {
-		for _, r := range s.Tables(stats.Facts{Startup: true}) {
-			if r.Name == "devices" {
-				return r.Rows[0].Cells[r.Column("busy_ns")], len(r.Notes)
-			}
-		}
-		return nil, 0
+		r := byName(s, stats.Facts{Startup: true})["devices"]
+		return r.Rows[0].Cells[r.Column("busy_ns")], len(r.Notes)
 	}
 	if busy, notes := tell(); busy != uint64(200_000) || notes != 0 {
 		t.Errorf("busy for %v with %d notes", busy, notes)

@@ -32,12 +32,9 @@ func rankTables(t testing.TB, logs []*logtest.RankLog) map[string]*table.Table {
 	}
 	s := stats.New()
 	s.NameSteps()
-	must.Get(convert.Timeline(list, convert.Options{Collectives: true, Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}}}, s))(t)
-	all := make(map[string]*table.Table)
-	for _, r := range s.Tables(stats.Facts{}) {
-		all[r.Name] = r
-	}
-	return all
+	steps := convert.Steps{Ranges: pattern.Ranges{Name: "step", Domain: "*"}}
+	o := convert.Options{Collectives: true, Filter: convert.Filter{Steps: steps}}
+	return byName(taking(t, s, o, list...), stats.Facts{})
 }
 
 // cell is a cell of a row.
@@ -556,11 +553,7 @@ func recorded(t *testing.T, name string) (f *table.Table, step, steps float64) {
 	}
 	all, first := at(tablesOf(t, path))
 	s := sinkOf(t, convert.Options{Collectives: true, Filter: convert.Filter{Steps: convert.Steps{Ranges: pattern.Ranges{Name: "step *", Domain: "*"}, Chosen: true, First: first + 5, Last: first + int64(len(all)) - 1}}}, path)
-	for _, r := range s.Tables(stats.Facts{}) {
-		if r.Name == "findings" {
-			f = r
-		}
-	}
+	f = byName(s, stats.Facts{})["findings"]
 	all = all[5:]
 	return f, float64(all[len(all)-1]-all[0]) / float64(len(all)-1), float64(len(all))
 }

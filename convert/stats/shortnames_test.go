@@ -54,9 +54,8 @@ context pid=40 id=1 device=0 null_stream=7
 	}
 	text += "process_end pid=40 time=900000 status=0 complete=1\nend time=950000 complete=1\n"
 	data := must.Get(logtest.Assembled(text))(t)
-	s := stats.New()
 	log := convert.Log{Name: "log", Open: logtest.InMemory(data)}
-	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
+	s := taking(t, stats.New(), convert.Options{}, log)
 	for _, of := range s.Tables(stats.Facts{}) {
 		if of.Name != "kernels" && of.Name != "launches" {
 			continue

@@ -28,23 +28,33 @@ func TestMain(m *testing.M) { logtest.Main(m) }
 // sinkOf returns the statistics of logs.
 func sinkOf(t testing.TB, o convert.Options, paths ...string) *stats.Sink {
 	t.Helper()
-	s := stats.New()
 	var list []convert.Log
 	for _, path := range paths {
 		list = append(list, convert.Path(path))
 	}
-	must.Get(convert.Timeline(list, o, s))(t)
+	return taking(t, stats.New(), o, list...)
+}
+
+// taking has statistics take logs.
+func taking(t testing.TB, s *stats.Sink, o convert.Options, logs ...convert.Log) *stats.Sink {
+	t.Helper()
+	must.Get(convert.Timeline(logs, o, s))(t)
 	return s
+}
+
+// byName returns the reports of statistics by name.
+func byName(s *stats.Sink, f stats.Facts) map[string]*table.Table {
+	all := make(map[string]*table.Table)
+	for _, r := range s.Tables(f) {
+		all[r.Name] = r
+	}
+	return all
 }
 
 // tablesOf returns the reports of logs by name.
 func tablesOf(t testing.TB, paths ...string) map[string]*table.Table {
 	t.Helper()
-	all := make(map[string]*table.Table)
-	for _, r := range sinkOf(t, convert.Options{Collectives: true}, paths...).Tables(stats.Facts{}) {
-		all[r.Name] = r
-	}
-	return all
+	return byName(sinkOf(t, convert.Options{Collectives: true}, paths...), stats.Facts{})
 }
 
 // logs are the paths of all logs in the repository: those in text form, by the name of the file,
@@ -148,10 +158,7 @@ func everyTable(t *testing.T) map[string]map[string]*table.Table {
 	t.Helper()
 	onceRead.Do(func() {
 		for name, path := range logs(t) {
-			tablesRead[name] = make(map[string]*table.Table)
-			for _, r := range sinkOf(t, convert.Options{Collectives: true}, path).Tables(stats.Facts{Startup: true}) {
-				tablesRead[name][r.Name] = r
-			}
+			tablesRead[name] = byName(sinkOf(t, convert.Options{Collectives: true}, path), stats.Facts{Startup: true})
 		}
 	})
 	if len(tablesRead) == 0 {
@@ -224,7 +231,7 @@ func TestManyNames(t *testing.T) {
 		w := timeline.Work{ID: uint64(i + 1), Start: uint64(10 * i), Dur: 10, Shape: shape}
 		must.Do(t, s.Take([]timeline.Event{&timeline.WorkList{Stream: stream, List: []timeline.Work{w}}}))
 	}
-	r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "kernels")]
+	r := byName(s, stats.Facts{})["kernels"]
 	var count, total uint64
 	for _, row := range r.Rows {
 		count += row.Cells[r.Column("count")].(uint64)
@@ -256,17 +263,11 @@ func checkJSON(t testing.TB, tables []*table.Table) {
 func TestFirstFrames(t *testing.T) {
 	t.Parallel()
 	text := must.Get(os.ReadFile("../testdata/python.log.txt"))(t)
-	s := stats.New()
 	log := convert.Log{Name: "log", Open: logtest.Assemble(t, strings.Replace(string(text), " python=3", " python=0", 1))}
-	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	var got []string
-	for _, r := range s.Tables(stats.Facts{Startup: true}) {
-		if r.Name != "kernel_python" {
-			continue
-		}
-		for _, row := range r.Rows {
-			got = append(got, fmt.Sprint(row.Cells[:4], cell(r, row, "total_ns")))
-		}
+	r := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{Startup: true})["kernel_python"]
+	for _, row := range r.Rows {
+		got = append(got, fmt.Sprint(row.Cells[:4], cell(r, row, "total_ns")))
 	}
 	want := []string{"[plain <nil> <nil> 2] 600", "[plain /home/ann/train.py main 1] 300", "[plain /usr/lib/python3.12/threading.py run 1] 300"}
 	goldentest.Same(t, want, got, "result")

@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
-	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
-	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // reports returns the reports of a program.
@@ -25,12 +23,7 @@ func (p *program) counted(t testing.TB, named bool, f stats.Facts) map[string]*t
 	if named {
 		s.NameSteps()
 	}
-	must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
-	all := make(map[string]*table.Table)
-	for _, r := range s.Tables(f) {
-		all[r.Name] = r
-	}
-	return all
+	return byName(taking(t, s, convert.Options{}, p.asLog(t)), f)
 }
 
 // ranged is an NVTX range around what a program does.

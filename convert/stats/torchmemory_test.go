@@ -23,16 +23,12 @@ func TestTorchMemoryFrom(t *testing.T) {
 	held := func(from time.Duration) (lines map[string]uint64, count uint64) {
 		s := sinkOf(t, convert.Options{Filter: convert.Filter{From: from}}, path)
 		lines = make(map[string]uint64)
-		for _, r := range s.Tables(stats.Facts{}) {
-			if r.Name != "torch_memory" {
-				continue
+		r := byName(s, stats.Facts{})["torch_memory"]
+		for _, row := range r.Rows {
+			if n := cell(r, row, "current_bytes").(uint64); n > 0 {
+				lines[fmt.Sprint(row.Cells[0], " ", cell(r, row, "operator"), " ", cell(r, row, "gpu"))] = n
 			}
-			for _, row := range r.Rows {
-				if n := cell(r, row, "current_bytes").(uint64); n > 0 {
-					lines[fmt.Sprint(row.Cells[0], " ", cell(r, row, "operator"), " ", cell(r, row, "gpu"))] = n
-				}
-				count += cell(r, row, "count").(uint64)
-			}
+			count += cell(r, row, "count").(uint64)
 		}
 		return lines, count
 	}
@@ -66,16 +62,12 @@ func TestTorchMemorySteps(t *testing.T) {
 		p.torch(1<<30, held, 32<<30, 0)
 	})
 	p.torch(16<<30, held, 32<<30, 1)
-	s := stats.New()
-	log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
-	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
-	for _, r := range s.Tables(stats.Facts{}) {
-		if r.Name == "torch_memory" || r.Name == "findings" {
-			var text strings.Builder
-			must.Do(t, table.WriteText(&text, []*table.Table{r}, 1000))
-			if want := "20.0 GiB (20 blocks) held since step 0 ("; !strings.Contains(text.String(), want) {
-				t.Errorf("%s does not say %q:\n%s", r.Name, want, &text)
-			}
+	tables := p.reports(t, false)
+	for _, name := range []string{"torch_memory", "findings"} {
+		var text strings.Builder
+		must.Do(t, table.WriteText(&text, []*table.Table{tables[name]}, 1000))
+		if want := "20.0 GiB (20 blocks) held since step 0 ("; !strings.Contains(text.String(), want) {
+			t.Errorf("%s does not say %q:\n%s", name, want, &text)
 		}
 	}
 }
@@ -98,15 +90,10 @@ torch_memory pid=50 tid=50 time=1100 address=0x2000 bytes=300 allocated=700 rese
 torch_memory pid=50 tid=50 time=1200 address=0x3000 bytes=100 allocated=800 reserved=4096 device=0 python=4
 torch_memory pid=50 tid=50 time=1300 address=0x4000 bytes=100 allocated=900 reserved=4096 device=0 python=5
 `)}
-	s := stats.New()
-	must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 	var got []string
-	for _, r := range s.Tables(stats.Facts{}) {
-		for _, row := range r.Rows {
-			if r.Name == "torch_memory" {
-				got = append(got, fmt.Sprintf("%v: %v", row.Cells[0], cell(r, row, "module")))
-			}
-		}
+	r := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{})["torch_memory"]
+	for _, row := range r.Rows {
+		got = append(got, fmt.Sprintf("%v: %v", row.Cells[0], cell(r, row, "module")))
 	}
 	want := []string{`/home/ann/train.py:40 main: <nil>`, `/home/ann/model.py:31 MLP.forward: MLP.forward`,
 		`/home/ann/model.py:51 scratch: (several)`}
