@@ -20,12 +20,8 @@ import (
 // convertRanks makes one timeline of the logs of ranks.
 func convertRanks(t testing.TB, logs []*logtest.RankLog) (*timelinetest.Timeline, []Summary) {
 	t.Helper()
-	var list []Log
-	for _, l := range logs {
-		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
-	}
 	c := timelinetest.NewCollector(t)
-	all := must.Get(Timeline(list, Options{}, c))(t)
+	all := must.Get(Timeline(logsOf(logs), Options{}, c))(t)
 	return c.Timeline(), all
 }
 
@@ -160,37 +156,19 @@ func TestRanksByWallClocks(t *testing.T) {
 	}
 }
 
-// A job's only process has rank 0, as when it is recorded.
-func TestFilterOnlyRank(t *testing.T) {
-	t.Parallel()
-	alone := Log{"alone", logtest.Assemble(t, "process pid=1 exe=/bin/a args=a environment=\"RANK=0\\x00WORLD_SIZE=1\"\ncall pid=1 tid=1 func=#1 enter=1000 dur=5\n")}
-	for text, want := range map[string]int{"0": 1, "last": 1, "1": 0} {
-		list, err := ranks.ParseList(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		collector := timelinetest.NewCollector(t)
-		_, err = SomeTimeline([]Log{alone}, Options{Filter: Filter{Ranks: list}}, collector)
-		if want == 0 && errors.Is(err, ErrNothing) {
-			continue
-		}
-		if err != nil || len(collector.Timeline().Processes) != want {
-			t.Errorf("--ranks %s: %d processes, %v", text, len(collector.Timeline().Processes), err)
-		}
-	}
-}
-
-// Ranks select processes, of logs of one rank and of logs of several. What is left keeps its clock.
+// Ranks select processes, of logs of one rank and of logs of several. What is left keeps its clock. A job's only process
+// has rank 0, as when it is recorded.
 func TestFilterRanks(t *testing.T) {
 	t.Parallel()
-	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 4, Steps: 20, WallOff: 1e6, WallError: 2e6, Straggler: -1})
-	var list []Log
-	for _, l := range logs {
-		list = append(list, Log{fmt.Sprintf("rank%d", l.Rank), logtest.InMemory(l.Data)})
+	list := logsOf(logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 4, Steps: 20, WallOff: 1e6, WallError: 2e6, Straggler: -1}))
+	process := func(rank, of int) string {
+		return fmt.Sprintf("process pid=%d exe=/bin/a args=a environment=\"RANK=%d\\x00WORLD_SIZE=%d\"\n", rank+1, rank, of) +
+			fmt.Sprintf("call pid=%d tid=%[1]d func=#1 enter=1000 dur=5\n", rank+1)
 	}
+	alone := []Log{{"alone", logtest.Assemble(t, process(0, 1))}}
 	var both strings.Builder
 	for rank := range 3 {
-		fmt.Fprintf(&both, "process pid=%d exe=/bin/a args=a environment=\"RANK=%d\\x00WORLD_SIZE=3\"\ncall pid=%[1]d tid=%[1]d func=#1 enter=1000 dur=5\n", rank+1, rank)
+		both.WriteString(process(rank, 3))
 	}
 	fmt.Fprintf(&both, "process pid=9 exe=/bin/launcher args=launcher\ncall pid=9 tid=9 func=#1 enter=1000 dur=5\n")
 	several := []Log{{"several", logtest.Assemble(t, both.String())}}
@@ -206,6 +184,9 @@ func TestFilterRanks(t *testing.T) {
 		{several, "0-last", nil, "0 1 2"},
 		{several, "last", nil, "2"},
 		{several, "0,1", []uint32{2, 9}, "1"},
+		{alone, "0", nil, "0"},
+		{alone, "last", nil, "0"},
+		{alone, "1", nil, ""},
 	} {
 		list, err := ranks.ParseList(c.text)
 		if err != nil {

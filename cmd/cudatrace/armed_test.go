@@ -195,22 +195,28 @@ func TestArmedDetach(t *testing.T) {
 	}
 }
 
-// TestArmedAfterKill records a program whose first recorder was killed, at once.
+// TestArmedAfterKill records a program whose first recorder was killed, at once. It launches on, and prints the same, where
+// its last one is killed, too.
 func TestArmedAfterKill(t *testing.T) {
 	t.Parallel()
 	p := startArmed(t)
 	p.expect(t, "ready")
-	killed := p.record(t, saidWork)
-	p.tell(t, "launch 10")
-	killed.cmd.Process.Kill()
-	killed.cmd.Wait()
+	kill := func() {
+		killed := p.record(t, saidWork)
+		p.tell(t, "launch 10")
+		killed.cmd.Process.Kill()
+		killed.cmd.Wait()
+	}
+	kill()
 	b := p.record(t, saidWork)
 	p.tell(t, "launch 20")
 	b.stop(t)
 	if b.Kernels != 20 || b.Unmatched != 0 || !b.Complete || b.Launches != 20 {
 		t.Errorf("%d kernels, unmatched %d, complete %t %q, %d launches\n%s", b.Kernels, b.Unmatched, b.Complete, b.Reasons, b.Launches, b.recording.stderr)
 	}
-	p.end(t, "told failed=0 children=0", "counts kernels=30 copies=1 sets=1")
+	kill()
+	p.tell(t, "launch 50")
+	p.end(t, "told failed=0 children=0", "counts kernels=90 copies=1 sets=1")
 }
 
 // TestArmedEnds ends programs while they are recorded: all of their work is in the log.
@@ -237,19 +243,6 @@ func testArmedEnds(t *testing.T, program string) {
 	if b.Kernels != 50 || b.Copies != 1 || b.Unmatched != 0 || !b.Complete {
 		t.Errorf("%d kernels, %d copies, unmatched %d, complete %t %q", b.Kernels, b.Copies, b.Unmatched, b.Complete, b.Reasons)
 	}
-}
-
-// TestArmedRecorderKilled kills the recorder: the program runs on, to the same output.
-func TestArmedRecorderKilled(t *testing.T) {
-	t.Parallel()
-	p := startArmed(t)
-	p.expect(t, "ready")
-	b := p.record(t, saidWork)
-	p.tell(t, "launch 50")
-	b.cmd.Process.Kill()
-	b.end(t)
-	p.tell(t, "launch 50")
-	p.end(t, "told failed=0 children=0", "counts kernels=100 copies=1 sets=1")
 }
 
 // TestArmedBeforeCUDA attaches to a process that runs another program by exec and starts CUDA after that.

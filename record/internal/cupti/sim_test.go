@@ -75,41 +75,6 @@ func (s *pairing) Add(r tracelog.Record) {
 	}
 }
 
-// TestSimulatedStack runs the programs of the simulated stack, whose CUPTI is
-// found beside the libraries that they use: each piece of GPU work arrives, with
-// the call that made it.
-func TestSimulatedStack(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		program         string
-		args            []string
-		kernels, copies uint64
-		api             string
-	}{
-		{"vectoradd", nil, 1, 3, "cudaLaunchKernel"},
-		{"vectoradd-static", nil, 1, 3, "cudaLaunchKernel"},
-		{"launchloop", []string{"-n", "20000", "-t", "4", "-s", "8", "-k", "16"}, 20000, 0, "cudaLaunchKernel"},
-	}
-	for _, test := range tests {
-		t.Run(test.program, func(t *testing.T) {
-			t.Parallel()
-			p := &pairing{tally: newTally(), work: map[uint32]int{}, calls: map[uint32]int{}}
-			s := newStage(t, Options{Sink: p}, GoConfig{})
-			s.tally = p.tally
-			begin := monotonic()
-			_, stderr, code := s.run(t, play{simProgram(t, test.program), test.args, nil})
-			if code != 0 || stderr != "" {
-				t.Fatalf("the program printed %q and ended with %d", stderr, code)
-			}
-			s.checkSim(t, p, test.kernels, test.copies)
-			s.onOneClock(t, begin)
-			if s.names[test.api] == 0 {
-				t.Errorf("no call %s among %v", test.api, s.names)
-			}
-		})
-	}
-}
-
 func (s *stage) checkSim(t *testing.T, p *pairing, kernels, copies uint64) {
 	t.Helper()
 	if s.counts["kernel"] != kernels || s.counts["memcpy"] != copies || len(s.lost) != 0 {
