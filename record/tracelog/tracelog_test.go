@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/must"
-	"github.com/cudatrace/cudatrace/record/tracelog/internal/columns"
 	"github.com/cudatrace/cudatrace/record/tracelog/internal/logtest"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
 )
@@ -127,47 +126,6 @@ func allLines(r *Reader) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// Every member of every record lands in the field that stands at its place in the
-// table, whatever the table's order on disk.
-func TestRowsFollowTables(t *testing.T) {
-	for _, k := range allKinds {
-		t.Run(k.String(), func(t *testing.T) {
-			t.Parallel()
-			w, _ := newTestWriter(t, Options{})
-			record := NewRecord(k)
-			next := uint64(0)
-			logtest.Fill(record, func() uint64 { next++; return next }, func() string { next++; return string(rune('a' + next)) })
-			if c, ok := record.(*Call); ok {
-				c.NArgs = MaxArgs
-			}
-			if s, ok := record.(*Sample); ok {
-				s.NValues = MaxMetrics
-			}
-			w.Add(record)
-			g := w.open.list[0]
-			if int(next) != len(g.layout.Fields) {
-				t.Fatalf("the record has %d members, the table %d fields", next, len(g.layout.Fields))
-			}
-			for i, f := range g.layout.Fields {
-				want := uint64(i + 1)
-				switch {
-				case f.Type == schema.String:
-					want = w.blocks.strings.ids[string(rune('a'+i+1))]
-				case f.Type == schema.Int:
-					want = columns.Zigzag(int64(i + 1))
-				case f.Name == "nargs":
-					want = MaxArgs
-				case f.Name == "nvalues":
-					want = MaxMetrics
-				}
-				if got := g.rows.At(i, 0); got != want {
-					t.Errorf("field %s is %d, want %d", f.Name, got, want)
-				}
-			}
-		})
-	}
 }
 
 func TestRoundTrip(t *testing.T) {
