@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/must"
@@ -87,15 +86,11 @@ func (p *armedProgram) hasCUPTI(t *testing.T) bool {
 // await waits until doctor says a text.
 func (p *armedProgram) await(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		said, _ := outputOf(exec.Command("cudatrace", "doctor", "-p", fmt.Sprint(p.cmd.Process.Pid)))
-		if strings.Contains(said, want) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("doctor said %s", said)
-		}
-	}
+	said := ""
+	must.Wait(t, func() bool {
+		said, _ = outputOf(exec.Command("cudatrace", "doctor", "-p", fmt.Sprint(p.cmd.Process.Pid)))
+		return strings.Contains(said, want)
+	}, func() string { return "doctor said " + said })
 }
 
 // doctor holds what doctor says of the program against a text.

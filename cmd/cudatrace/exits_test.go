@@ -329,13 +329,7 @@ func contents(t *testing.T, path string) string {
 // until waits for something that has to happen.
 func (b *background) until(t *testing.T, happened func() bool) {
 	t.Helper()
-	for range 3000 {
-		if happened() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("it did not happen within 30 s\n%s%s", b.out(t), contents(t, b.stderr))
+	must.Wait(t, happened, func() string { return "it did not happen\n" + b.out(t) + contents(t, b.stderr) })
 }
 
 // onDisk waits until what of the log is on disk holds something.

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -99,14 +98,10 @@ func (r *terminalRun) screens() (all []string) {
 	return all
 }
 
-// until waits until something holds. The time only bounds a failure.
+// until waits until something holds.
 func (r *terminalRun) until(what string, holds func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.t.Fatalf("%s: the terminal got %.6000q", what, r.all())
-		}
-	}
+	must.Wait(r.t, holds, func() string { return fmt.Sprintf("%s: the terminal got %.6000q", what, r.all()) })
 }
 
 // shows waits until a frame has a text.
@@ -365,11 +360,9 @@ func TestTopProcess(t *testing.T) {
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	launches := regexp.MustCompile(`"now":\{[^}]*"launches":[1-9]`)
-	for deadline := time.Now().Add(time.Minute); !launches.MatchString(contents(t, out.Name())); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("no launches are shown: %.2000s", contents(t, out.Name()))
-		}
-	}
+	must.Wait(t, func() bool { return launches.MatchString(contents(t, out.Name())) }, func() string {
+		return fmt.Sprintf("no launches are shown: %.2000s", contents(t, out.Name()))
+	})
 	must.Do(t, cmd.Process.Signal(unix.SIGINT))
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)

@@ -198,17 +198,11 @@ func (c *contents) series(t *testing.T, uuid, name string) (points []point) {
 // wait waits until a condition holds that the sampler brings about.
 func wait(t *testing.T, s *Sampler, what string, holds func() bool) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
+	must.Wait(t, func() bool {
 		s.mu.Lock()
-		ok := holds()
-		s.mu.Unlock()
-		if ok {
-			return
-		}
-		if time.Since(began) > limit {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
+		defer s.mu.Unlock()
+		return holds()
+	}, func() string { return "waited in vain until " + what })
 }
 
 // rowsOf waits until each set of a GPU has values of a time.

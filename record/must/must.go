@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 )
 
 // Do ends the test if there is an error.
@@ -26,6 +27,17 @@ func Get[T any](v T, err error) func(testing.TB) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// Wait waits until something holds, and ends the test with what instead says where it does not: the time only bounds a
+// failure.
+func Wait(t testing.TB, holds func() bool, instead func() string) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal(instead())
+		}
 	}
 }
 

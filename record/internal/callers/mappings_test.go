@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -283,21 +282,13 @@ func TestEndedUnwaited(t *testing.T) {
 		}
 		return ok
 	}
-	for began := time.Now(); !look() || len(r.process(pid).at(1).code) == 0; { // it has begun its program
-		if time.Since(began) > time.Minute {
-			t.Fatal("it has no code")
-		}
-	}
+	began := func() bool { return look() && len(r.process(pid).at(1).code) > 0 } // its program
+	must.Wait(t, began, func() string { return "it has no code" })
 	known := len(r.process(pid).at(1).code)
 	stdin.Close()
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if s, ok := procfs.StatOf(pid); !ok || s.Ended {
-			break
-		}
-		if time.Since(began) > time.Minute {
-			t.Fatal("it does not end")
-		}
-	}
+	must.Wait(t, func() bool { s, ok := procfs.StatOf(pid); return !ok || s.Ended }, func() string {
+		return "it does not end"
+	})
 	if look() || len(r.process(pid).at(1).code) != known {
 		t.Errorf("%d mappings were known, %d are", known, len(r.process(pid).at(1).code))
 	}

@@ -64,7 +64,9 @@ func (c *cues) get(cue int) uint64 {
 // until waits until the program has set a cue to at least a value.
 func (c *cues) until(cue int, least uint64) {
 	c.t.Helper()
-	eventually(c.t, func() bool { return c.get(cue) >= least }, func() string { return fmt.Sprintf("cue %d is %d", cue, c.get(cue)) })
+	must.Wait(c.t, func() bool { return c.get(cue) >= least }, func() string {
+		return fmt.Sprintf("cue %d is %d", cue, c.get(cue))
+	})
 }
 
 // stopClock has the injected library's clock stand still.
@@ -77,16 +79,6 @@ func (c *cues) stopClock() {
 func (c *cues) advance(d time.Duration) {
 	c.t.Helper()
 	c.set(cueTime, c.get(cueTime)+uint64(d))
-}
-
-// eventually waits for what must happen.
-func eventually(t *testing.T, happened func() bool, instead func() string) {
-	t.Helper()
-	for begin := time.Now(); !happened(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > patience {
-			t.Fatal(instead())
-		}
-	}
 }
 
 // preloaded adds a library of testdata/fake to those that are preloaded.
@@ -119,5 +111,5 @@ func waitsAgain(t *testing.T, pid int, signal unix.Signal) {
 		in, _, _ := strings.Cut(string(b), " ")
 		return in == number
 	}
-	eventually(t, waits, func() string { return "the program does not wait" })
+	must.Wait(t, waits, func() string { return "the program does not wait" })
 }

@@ -99,7 +99,7 @@ func hung(t *testing.T, mode string, arrived func() bool) func() {
 	if mode != "hang" {
 		return nil
 	}
-	return func() { eventually(t, arrived, func() string { return "it does not hang" }) }
+	return func() { must.Wait(t, arrived, func() string { return "it does not hang" }) }
 }
 
 func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
@@ -134,7 +134,7 @@ func testExits(t *testing.T, n int, o Options, env []string, extra ...string) {
 
 func (s *stage) checkExit(t *testing.T, n int, reason string, lost bool) {
 	t.Helper()
-	eventually(t, func() bool { return s.ended() > 0 }, func() string { return "no process has ended" })
+	must.Wait(t, func() bool { return s.ended() > 0 }, func() string { return "no process has ended" })
 	s.server.Wait(patience)
 	if len(s.ends) != 1 || len(s.notes) != 0 {
 		t.Fatalf("%d processes ended, notes %q", len(s.ends), s.notes)

@@ -67,7 +67,9 @@ func (c *conversation) ask(letter string) (on string, err error) {
 // until waits until so much is on.
 func (c *conversation) until(want string) {
 	c.t.Helper()
-	eventually(c.t, func() bool { return c.say("s") == want }, func() string { return c.say("s") + " are on, want " + want })
+	must.Wait(c.t, func() bool { return c.say("s") == want }, func() string {
+		return c.say("s") + " are on, want " + want
+	})
 }
 
 // finish ends the program, which launches once more before it does.
@@ -121,7 +123,7 @@ func TestReady(t *testing.T) {
 			goesOn <- err
 		}()
 		waits := func() bool { return cue.get(cueReadyWaits) > 0 || len(goesOn) > 0 }
-		eventually(t, waits, func() string { return "the program does not wait" })
+		must.Wait(t, waits, func() string { return "the program does not wait" })
 		if len(goesOn) > 0 {
 			t.Error("the program goes on before its end is watched")
 		}

@@ -142,11 +142,9 @@ func (s *stage) hangAfter(t *testing.T, n int, env ...string) *exec.Cmd {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	for over := time.Now().Add(patience); s.recorded("cuLaunchKernel") < n || len(s.openNow()) != 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(over) {
-			t.Fatalf("the program does not hang: %d launches, calls %+v", s.recorded("cuLaunchKernel"), s.openNow())
-		}
-	}
+	must.Wait(t, func() bool { return s.recorded("cuLaunchKernel") >= n && len(s.openNow()) == 1 }, func() string {
+		return fmt.Sprintf("the program does not hang: %d launches, calls %+v", s.recorded("cuLaunchKernel"), s.openNow())
+	})
 	return cmd
 }
 

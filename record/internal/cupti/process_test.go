@@ -236,7 +236,7 @@ func TestFlush(t *testing.T) {
 		defer s.tally.mu.Unlock()
 		return s.counts["kernel"] == 2000 && s.counts["api"] == 2000
 	}
-	eventually(t, arrived, func() string { return "not all has arrived" })
+	must.Wait(t, arrived, func() string { return "not all has arrived" })
 	input.Close()
 	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("the program ended with %v", err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // socketCalls are those of sockets.
@@ -104,7 +106,7 @@ func (s *stage) playInSandbox(t *testing.T, box string, flush bool) {
 			defer s.tally.mu.Unlock()
 			return s.counts["kernel"] == 2*sandboxLaunches
 		}
-		eventually(t, arrived, func() string { return "what it has launched has not arrived" })
+		must.Wait(t, arrived, func() string { return "what it has launched has not arrived" })
 	}
 	input.Close()
 	if _, err := io.Copy(&out, output); err != nil {

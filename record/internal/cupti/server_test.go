@@ -103,7 +103,7 @@ func TestHas(t *testing.T) {
 		t.Error("it is connected already")
 	}
 	dial(t, s.server)
-	eventually(t, func() bool { return s.server.Has(me) }, func() string { return "it is not connected" })
+	must.Wait(t, func() bool { return s.server.Has(me) }, func() string { return "it is not connected" })
 	if len(s.peers) != 0 {
 		t.Errorf("peers %+v", s.peers)
 	}

@@ -86,7 +86,9 @@ func TestHandlersComeAndGo(t *testing.T) {
 		t.Errorf("%d processes did not stop", left)
 	}
 	handled := func() []int { return slices.DeleteFunc(signals(t, pid, "SigCgt"), library) }
-	eventually(t, func() bool { return len(handled()) == 0 }, func() string { return fmt.Sprintf("signals %v still have handlers", handled()) })
+	must.Wait(t, func() bool { return len(handled()) == 0 }, func() string {
+		return fmt.Sprintf("signals %v still have handlers", handled())
+	})
 	finish()
 	if status := end(); status.ExitStatus() != 7 {
 		t.Errorf("the program ended with %v", status)
@@ -143,7 +145,7 @@ func (s *stage) until(t *testing.T, is func() bool) {
 		defer s.tally.mu.Unlock()
 		return is()
 	}
-	eventually(t, so, func() string { return "not all has arrived" })
+	must.Wait(t, so, func() string { return "not all has arrived" })
 }
 
 // TestSignalled ends programs by signals in unusual ways.
@@ -282,7 +284,7 @@ func TestSignalWithoutTimer(t *testing.T) {
 	cue.until(cueFlushesBegun, 1)
 	cue.advance(40 * time.Millisecond) // more than LET_GO of the library
 	before := waits(t, pid)
-	eventually(t, func() bool { return waits(t, pid) > before+5 }, func() string { return "the program does not wait" })
+	must.Wait(t, func() bool { return waits(t, pid) > before+5 }, func() string { return "the program does not wait" })
 	cue.set(cueHang, 0)
 	if status := end(); !status.Signaled() || status.Signal() != syscall.SIGTERM {
 		t.Errorf("the program ended with %v", status)

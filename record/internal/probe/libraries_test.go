@@ -11,6 +11,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -75,9 +76,9 @@ func TestRescan(t *testing.T) {
 		rescan(t, p, target, true)
 		rescan(t, p, target, false)
 		// The kernel frees perf events a little after they are closed.
-		eventually(t, "the driver's wait is still probed", func() bool {
+		must.Wait(t, func() bool {
 			return !isProbed(t, target.pid, "cuStreamSynchronize")
-		})
+		}, func() string { return "the driver's wait is still probed" })
 		target.run("values", 0)
 		again := attach(t, p, target)
 		if len(again.Libraries) != 2 || !again.Has(cudaapi.Runtime) || again.Libraries[1].New {

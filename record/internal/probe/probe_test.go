@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -302,7 +301,9 @@ func TestOpenCalls(t *testing.T) {
 		if n := look(host.Monotonic()); n != 0 {
 			t.Errorf("the first look saw %d calls", n)
 		}
-		eventually(t, "the open calls are not seen", func() bool { return look(host.Monotonic()) >= 4 })
+		must.Wait(t, func() bool { return look(host.Monotonic()) >= 4 }, func() string {
+			return "the open calls are not seen"
+		})
 		for range 3 {
 			look(host.Monotonic())
 		}
@@ -330,20 +331,10 @@ func TestOpenCalls(t *testing.T) {
 // waitAsleep waits until the process's first thread sleeps in its hanging call.
 func waitAsleep(tb testing.TB, pid int) {
 	tb.Helper()
-	eventually(tb, "the target does not reach its pause", func() bool {
+	must.Wait(tb, func() bool {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 		return err == nil && strings.HasPrefix(string(text), fmt.Sprintf("%d ", pauseCall))
-	})
-}
-
-// eventually waits until something holds: long, as the machine may be busy.
-func eventually(tb testing.TB, otherwise string, holds func() bool) {
-	tb.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			tb.Fatal(otherwise)
-		}
-	}
+	}, func() string { return "the target does not reach its pause" })
 }
 
 func TestOverflow(t *testing.T) {
@@ -514,7 +505,9 @@ func TestCloseRestoresCode(t *testing.T) {
 			must.Do(t, p.Close())
 		}
 		// The kernel frees perf events a little after they are closed.
-		eventually(t, "the code has changed", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
+		must.Wait(t, func() bool { return bytes.Equal(before, codeOf(t, target.pid)) }, func() string {
+			return "the code has changed"
+		})
 		target.run("launches", 10)
 	})
 }

@@ -59,7 +59,9 @@ func TestRecorderKilled(t *testing.T) {
 	target.run("launches", 100)
 	must.Do(t, child.Process.Kill())
 	child.Wait()
-	eventually(t, "probes are left", func() bool { return bytes.Equal(before, codeOf(t, target.pid)) })
+	must.Wait(t, func() bool { return bytes.Equal(before, codeOf(t, target.pid)) }, func() string {
+		return "probes are left"
+	})
 	target.run("launches", 100)
 }
 

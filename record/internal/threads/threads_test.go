@@ -281,11 +281,8 @@ func TestThreadEnds(t *testing.T) {
 	r.Begin(uint32(pid), nil)
 	r.await(pid, pid, "seen blocked", isSeen)
 	in.(io.Closer).Close()
-	for end := time.Now().Add(time.Minute); r.state(pid, pid, func(*thread) bool { return true }); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the thread stays")
-		}
-	}
+	left := func() bool { return !r.state(pid, pid, func(*thread) bool { return true }) }
+	must.Wait(t, left, func() string { return "the thread stays" })
 	r.Add(uint32(pid), uint32(pid)) // it is gone, or somebody else's
 	r.end()
 	if len(r.notes) > 0 {
