@@ -12,7 +12,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
-	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // joinedTimelines makes one timeline of logs, which are called a, b and so on.
@@ -22,9 +21,7 @@ func joinedTimelines(t testing.TB, o Options, texts ...string) (*timelinetest.Ti
 	for i, text := range texts {
 		logs = append(logs, Log{string(rune('a' + i)), logtest.Assemble(t, text)})
 	}
-	c := timelinetest.NewCollector(t)
-	all := must.Get(Timeline(logs, o, c))(t)
-	return c.Timeline(), all
+	return timelineWith(t, o, logs...)
 }
 
 // oneCall is a log of a call at a time. Without a monotonic time it has no reading of clocks.

@@ -117,9 +117,16 @@ func TestLaterVersion(t *testing.T) {
 // timelineOf makes the timeline of a log.
 func timelineOf(t testing.TB, open logtest.Opener) (*timelinetest.Timeline, Summary) {
 	t.Helper()
+	tl, all := timelineWith(t, Options{}, Log{"test", open})
+	return tl, all[0]
+}
+
+// timelineWith makes one timeline of logs.
+func timelineWith(t testing.TB, o Options, logs ...Log) (*timelinetest.Timeline, []Summary) {
+	t.Helper()
 	c := timelinetest.NewCollector(t)
-	sum := build(t, open, c)
-	return c.Timeline(), sum
+	all := must.Get(Timeline(logs, o, c))(t)
+	return c.Timeline(), all
 }
 
 // build gives a log to a sink.

@@ -9,7 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/record/goldentest"
-	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -95,9 +94,8 @@ func TestFilter(t *testing.T) {
 			}
 			logs["cut off"] = logtest.InMemory(g.Bytes())
 			for kind, open := range logs {
-				collector := timelinetest.NewCollector(t)
-				all := must.Get(Timeline([]Log{{"log", open}}, Options{Filter: c.filter}, collector))(t)
-				if got := chosen(collector.Timeline()); got != c.want {
+				tl, all := timelineWith(t, Options{Filter: c.filter}, Log{"log", open})
+				if got := chosen(tl); got != c.want {
 					t.Errorf("%s: chosen are %s, want %s", kind, got, c.want)
 				}
 				want := c.leftOut
@@ -120,12 +118,7 @@ func TestFilterNamesakes(t *testing.T) {
 marker pid=10 tid=10 time=1501 flags=1 id=1 name=mark
 `)
 	for tid, want := range map[uint32]string{10: "10@1100 10@1200 k@1160", 11: "11@1500 long@1600"} {
-		c := timelinetest.NewCollector(t)
-		all, err := Timeline([]Log{{"log", logtest.Parts(t, log...)}}, Options{Filter: Filter{TIDs: []uint32{tid}}}, c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tl := c.Timeline()
+		tl, all := timelineWith(t, Options{Filter: Filter{TIDs: []uint32{tid}}}, Log{"log", logtest.Parts(t, log...)})
 		if got := chosen(tl); got != want {
 			t.Errorf("of thread %d chosen are %s, want %s", tid, got, want)
 		}
@@ -146,9 +139,8 @@ marker pid=10 tid=10 time=1501 flags=1 id=1 name=mark
 func TestFilterWithoutClock(t *testing.T) {
 	t.Parallel()
 	without := append([]string{strings.ReplaceAll(filterLog[0], "clock ", "# ")}, filterLog[1:]...)
-	c := timelinetest.NewCollector(t)
-	must.Get(Timeline([]Log{{"log", logtest.Parts(t, without...)}}, Options{Filter: Filter{To: 60}}, c))(t)
-	if got := chosen(c.Timeline()); got != "10@1100 k@1160" {
+	tl, _ := timelineWith(t, Options{Filter: Filter{To: 60}}, Log{"log", logtest.Parts(t, without...)})
+	if got := chosen(tl); got != "10@1100 k@1160" {
 		t.Errorf("chosen are %s", got)
 	}
 }

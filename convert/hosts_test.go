@@ -6,7 +6,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -17,9 +16,7 @@ func timelineOfRanks(t *testing.T, open []logtest.Opener) (*timelinetest.Timelin
 	for i, o := range open {
 		logs = append(logs, Log{fmt.Sprintf("rank %d", i), o})
 	}
-	c := timelinetest.NewCollector(t)
-	all := must.Get(Timeline(logs, Options{}, c))(t)
-	return c.Timeline(), all
+	return timelineWith(t, Options{}, logs...)
 }
 
 // Real ranks of one host become those of several, whose clocks differ: all GPU work is where it was, to the bound

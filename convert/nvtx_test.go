@@ -86,9 +86,7 @@ func TestNVTXFilter(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			collector := timelinetest.NewCollector(t)
-			all := must.Get(Timeline([]Log{rangesLog(t)}, Options{Filter: c.filter}, collector))(t)
-			tl := collector.Timeline()
+			tl, all := timelineWith(t, Options{Filter: c.filter}, rangesLog(t))
 			if got := chosen(tl); got != c.chosen {
 				t.Errorf("chosen are %s, want %s", got, c.chosen)
 			}

@@ -20,9 +20,7 @@ import (
 // convertRanks makes one timeline of the logs of ranks.
 func convertRanks(t testing.TB, logs []*logtest.RankLog) (*timelinetest.Timeline, []Summary) {
 	t.Helper()
-	c := timelinetest.NewCollector(t)
-	all := must.Get(Timeline(logsOf(logs), Options{}, c))(t)
-	return c.Timeline(), all
+	return timelineWith(t, Options{}, logsOf(logs)...)
 }
 
 // A partOf is the kernel of a rank.

@@ -10,7 +10,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/timelinetest"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
@@ -59,10 +58,8 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			collector := timelinetest.NewCollector(t)
 			steps := Steps{Ranges: pattern.Ranges{Name: "step", Domain: "d"}, Chosen: true, First: c.first, Last: c.last}
-			must.Get(Timeline([]Log{stepsLog(t, c.names...)}, Options{Filter: Filter{Steps: steps}}, collector))(t)
-			tl := collector.Timeline()
+			tl, _ := timelineWith(t, Options{Filter: Filter{Steps: steps}}, stepsLog(t, c.names...))
 			got := chosen(tl) + ", steps"
 			for _, p := range tl.Processes {
 				for _, th := range p.Threads {
@@ -119,9 +116,8 @@ func TestRecordedSteps(t *testing.T) {
 // stepsOf returns the numbers of the steps of a log that a filter shows.
 func stepsOf(t *testing.T, l Log, f Filter) (numbers []string) {
 	t.Helper()
-	collector := timelinetest.NewCollector(t)
-	must.Get(Timeline([]Log{l}, Options{Filter: f}, collector))(t)
-	for _, p := range collector.Timeline().Processes {
+	tl, _ := timelineWith(t, Options{Filter: f}, l)
+	for _, p := range tl.Processes {
 		for _, th := range p.Threads {
 			for _, tr := range th.Tracks {
 				for _, sp := range tr.Spans {

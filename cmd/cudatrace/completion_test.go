@@ -90,18 +90,15 @@ func TestCompletionAll(t *testing.T) {
 // wantWords checks the words that the command line is to be completed with.
 func wantWords(t *testing.T, want []string, words ...string) {
 	t.Helper()
-	var stdout, stderr strings.Builder
-	if code := run(append([]string{"cudatrace", "complete-words"}, words...), &stdout, &stderr); code != 0 || stderr.Len() > 0 {
-		t.Fatalf("%q: exit code %d: %s", words, code, stderr.String())
-	}
-	offer, rest, _ := strings.Cut(stdout.String(), "\n")
+	stdout, stderr := succeed(t, append([]string{"complete-words"}, words...)...)
+	offer, rest, _ := strings.Cut(stdout, "\n")
 	var got []string
 	for line := range strings.Lines(rest) {
 		word, _, _ := strings.Cut(line, "\t")
 		got = append(got, word)
 	}
-	if diff := cmp.Diff(want, got); diff != "" || offer != "words" {
-		t.Errorf("%q: %s (-want +got):\n%s", words, offer, diff)
+	if diff := cmp.Diff(want, got); diff != "" || offer != "words" || stderr != "" {
+		t.Errorf("%q: %s (-want +got):\n%s%s", words, offer, diff, stderr)
 	}
 }
 

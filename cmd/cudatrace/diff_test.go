@@ -109,10 +109,7 @@ func TestDiffExamples(t *testing.T) {
 // give it.
 func TestDiffOfPipes(t *testing.T) {
 	t.Parallel()
-	var document, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "stats", gpuLog, "--format", "json"}, &document, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	document, _ := succeed(t, "stats", gpuLog, "--format", "json")
 	log := must.Get(os.ReadFile(gpuLog))(t)
 	pipe := func(content []byte) string {
 		r, w, err := os.Pipe()
@@ -126,7 +123,7 @@ func TestDiffOfPipes(t *testing.T) {
 		}()
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
 	}
-	json := document.Bytes()
+	json := []byte(document)
 	for _, args := range [][]string{
 		{pipe(json), pipe(json)}, {"--base", pipe(json), "--base", gpuLog, pipe(json), pipe(json)}, {pipe(log), pipe(json)}, {gpuLog, pipe(log)},
 		{gpuLog, gpuLog, "--budget", pipe([]byte("kernel_count > 1000000\n"))},

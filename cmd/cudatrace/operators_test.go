@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -250,12 +249,9 @@ func TestCompiledOperators(t *testing.T) {
 			cmd := pythonCommand("cudatrace", "record", "--pytorch", option, "--calls", "cupti", "--no-convert", "-o", base,
 				pythons[len(pythons)-1].Path, "testdata/python/compiled.py", generated[0], fmt.Sprint(steps), seconds)
 			must.Run(t, cmd)
-			rows, err := exec.Command("cudatrace", "convert", base+".cudatrace", "--format", "ndjson", "-o", "-").Output()
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows, _ := succeed(t, "convert", base+".cudatrace", "--format", "ndjson", "-o", "-")
 			got := ""
-			for line := range strings.Lines(string(rows)) {
+			for line := range strings.Lines(rows) {
 				var r struct {
 					Table, Kind string
 					Stack       string `json:"operator_stack"`
@@ -272,10 +268,8 @@ func TestCompiledOperators(t *testing.T) {
 				return
 			}
 			var sums struct{ Operators []struct{ Name, Kind string } }
-			args := []string{"stats", base + ".cudatrace", "--report", "operators", "--with-startup", "--format", "json"}
-			if report, err := exec.Command("cudatrace", args...).Output(); err != nil || json.Unmarshal(report, &sums) != nil {
-				t.Fatalf("%v\n%s", err, report)
-			}
+			report := printedStats(t, base+".cudatrace", "--report", "operators", "--format", "json")
+			must.Do(t, json.Unmarshal([]byte(report), &sums))
 			kinds := make(map[string]string)
 			for _, r := range sums.Operators {
 				kinds[r.Name] = r.Kind

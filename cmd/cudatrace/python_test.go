@@ -261,11 +261,8 @@ func TestPythonDefault(t *testing.T) {
 // printedStats returns what stats prints of a log.
 func printedStats(t *testing.T, log string, args ...string) string {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	if code := run(append([]string{"cudatrace", "stats", "--with-startup", log}, args...), &stdout, &stderr); code != 0 {
-		t.Fatalf("stats %v: exit code %d\n%s", args, code, &stderr)
-	}
-	return stdout.String()
+	stdout, _ := succeed(t, append([]string{"stats", "--with-startup", log}, args...)...)
+	return stdout
 }
 
 // The folded form is of one report that has stacks, and says beside them how many launches have a frame.

@@ -98,10 +98,7 @@ func queriedTrace(t *testing.T, name string) *tptest.Trace {
 		logs, _ = filepath.Glob(logs[0])
 	}
 	trace := filepath.Join(t.TempDir(), "logs.pftrace")
-	var stderr strings.Builder
-	if code := run(append([]string{"cudatrace", "convert", "-o", trace}, logs...), &strings.Builder{}, &stderr); code != 0 {
-		t.Fatalf("convert of %v: exit code %d: %s", logs, code, &stderr)
-	}
+	succeed(t, append([]string{"convert", "-o", trace}, logs...)...)
 	tr := tptest.Open(t, trace)
 	tptest.NoErrors(t, tr)
 	return tr

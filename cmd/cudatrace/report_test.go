@@ -216,11 +216,8 @@ func TestReportInBrowser(t *testing.T) {
 	b := chromiumtest.Start(t, nil)
 	evil := filepath.Join(t.TempDir(), "evil.cudatrace")
 	namedLogAt(t, evil, injection)
-	var hostile bytes.Buffer
 	evilPage := filepath.Join(t.TempDir(), "evil.html")
-	if code := run([]string{"cudatrace", "report", evil, "-o", evilPage}, io.Discard, &hostile); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &hostile)
-	}
+	succeed(t, "report", evil, "-o", evilPage)
 	for _, path := range []string{evilPage, reportOf(t, "ranks.html", append(gpuLogs([]string{"nccl-rank0", "nccl-rank1"}), "--against", gpuLogs([]string{"nccl-rank0"})[0])...)} {
 		address := "file://" + path
 		p := b.Open(address)

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -378,9 +377,7 @@ func TestReportTimelineHostile(t *testing.T) {
 	dir := t.TempDir()
 	log, path := filepath.Join(dir, "evil.cudatrace"), filepath.Join(dir, "evil.html")
 	namedLogAt(t, log, injection)
-	if code := run([]string{"cudatrace", "report", log, "-o", path}, io.Discard, io.Discard); code != 0 {
-		t.Fatalf("exit code %d", code)
-	}
+	succeed(t, "report", log, "-o", path)
 	p := openTimeline(t, b, path, "")
 	p.search("onerror")
 	p.key("ArrowDown")

@@ -277,23 +277,17 @@ func TestStatsBrokenRanks(t *testing.T) {
 func TestStatsOfUnrelatedLogs(t *testing.T) {
 	t.Parallel()
 	other := filepath.Join(root, "testdata", "gpu", "logs", "train.cudatrace")
-	var stdout, stderr bytes.Buffer
-	if code := run([]string{"cudatrace", "stats", gpuLog, other, "--report", "kernels"}, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
+	stdout, stderr := succeed(t, "stats", gpuLog, other, "--report", "kernels")
 	alone := func(log string) string {
-		var text bytes.Buffer
-		if code := run([]string{"cudatrace", "stats", log, "--report", "kernels"}, &text, io.Discard); code != 0 {
-			t.Fatalf("exit code %d", code)
-		}
-		return log + "\n" + text.String()
+		text, _ := succeed(t, "stats", log, "--report", "kernels")
+		return log + "\n" + text
 	}
-	if want := alone(gpuLog) + alone(other); stdout.String() != want {
-		t.Errorf("(-want +got):\n%s", cmp.Diff(want, stdout.String()))
+	if want := alone(gpuLog) + alone(other); stdout != want {
+		t.Errorf("(-want +got):\n%s", cmp.Diff(want, stdout))
 	}
 	const each = "cudatrace: the programs of these logs have no kernel in common, and did not run at the same time: each for itself\n"
-	if stderr.String() != each {
-		t.Errorf("standard error: %s", &stderr)
+	if stderr != each {
+		t.Errorf("standard error: %s", stderr)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -119,11 +118,7 @@ func TestTorchMemoryShown(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory,findings",
-		base+".cudatrace").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out, _ := succeed(t, "stats", "--format", "json", "--report", "torch_memory,findings", base+".cudatrace")
 	var said struct {
 		Rows []struct {
 			Name    string `json:"name"`
@@ -133,7 +128,7 @@ func TestTorchMemoryShown(t *testing.T) {
 		} `json:"torch_memory"`
 		Findings []struct{ Name, Title string } `json:"findings"`
 	}
-	must.Do(t, json.Unmarshal(out, &said))
+	must.Do(t, json.Unmarshal([]byte(out), &said))
 	var peak, held [][2]int64
 	for _, r := range said.Rows {
 		_, after, _ := strings.Cut(r.Name, "torchmemory.py:")
@@ -219,11 +214,8 @@ func TestTorchMemoryOperators(t *testing.T) {
 			blocks[name]++
 		}
 	}
-	rows, err := exec.Command("cudatrace", "convert", base+".cudatrace", "--format", "ndjson", "-o", "-").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(rows)) {
+	rows, _ := succeed(t, "convert", base+".cudatrace", "--format", "ndjson", "-o", "-")
+	for line := range strings.Lines(rows) {
 		var r struct {
 			Table, Address string
 			Bytes          int64
@@ -243,11 +235,8 @@ func TestTorchMemoryOperators(t *testing.T) {
 			Count    float64 `json:"count"`
 		} `json:"torch_memory"`
 	}
-	out, err := exec.Command("cudatrace", "stats", "--format", "json", "--report", "torch_memory",
-		base+".cudatrace").Output()
-	if err != nil || json.Unmarshal(out, &report) != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, _ := succeed(t, "stats", "--format", "json", "--report", "torch_memory", base+".cudatrace")
+	must.Do(t, json.Unmarshal([]byte(out), &report))
 	shown := make(map[string]float64)
 	for _, r := range report.Rows {
 		shown[r.Operator] += r.Count
