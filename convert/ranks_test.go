@@ -155,7 +155,7 @@ func TestRanksByWallClocks(t *testing.T) {
 }
 
 // Ranks select processes, of logs of one rank and of logs of several. What is left keeps its clock. A job's only process
-// has rank 0, as when it is recorded.
+// counts as rank 0, as when it is recorded.
 func TestFilterRanks(t *testing.T) {
 	t.Parallel()
 	list := logsOf(logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 4, Steps: 20, WallOff: 1e6, WallError: 2e6, Straggler: -1}))
@@ -207,7 +207,7 @@ func TestFilterRanks(t *testing.T) {
 			for _, th := range p.Threads {
 				slicesOf += len(th.Slices)
 			}
-			if p.Rank.Known && slicesOf > 0 {
+			if p.Name != "launcher" && slicesOf > 0 {
 				got = append(got, fmt.Sprint(p.Rank.Number))
 			} else {
 				t.Errorf("%s: the process %s is there, with %d calls", c.text, p.Name, slicesOf)

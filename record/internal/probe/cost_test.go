@@ -1,16 +1,11 @@
 package probe
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/bpf"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -20,17 +15,13 @@ import (
 )
 
 // discard is a Sink that only counts.
-type discard struct {
-	calls  int
-	chains []Chain
-}
+type discard struct{ calls int }
 
-func (d *discard) Call(*tracelog.Call)     { d.calls++ }
-func (d *discard) Thread(*tracelog.Thread) {}
-func (d *discard) Symbol(*tracelog.Symbol) {}
-func (d *discard) Chain(c *Chain) {
-	d.chains = append(d.chains, Chain{PID: c.PID, Epoch: c.Epoch, Addresses: slices.Clone(c.Addresses)})
-}
+func (d *discard) Call(*tracelog.Call)            { d.calls++ }
+func (*discard) Thread(*tracelog.Thread)          {}
+func (*discard) Symbol(*tracelog.Symbol)          {}
+func (*discard) Chain(*Chain)                     {}
+func (*discard) Function(*tracelog.FunctionEvent) {}
 
 // A variant is something whose cost for each call is measured.
 type variant struct {
@@ -41,35 +32,20 @@ type variant struct {
 // BenchmarkCall measures what a traced call of cuLaunchKernel costs the program, next
 // to the floor: the same traps with programs that return at once. The variants take
 // turns on one process, in changing order, and the medians are reported.
-func BenchmarkCall(b *testing.B) { benchmarkCall(b, "timing", 50_000) }
-
-// BenchmarkCallBetweenWork does the same for a program that does other work between
-// calls, on little and on much memory, so that the probes find the caches cold.
-func BenchmarkCallBetweenWork(b *testing.B) {
-	b.Run("cool", func(b *testing.B) { benchmarkCall(b, "cool", 500) })
-	b.Run("cold", func(b *testing.B) { benchmarkCall(b, "cold", 60) })
-}
-
-// BenchmarkCallInThreads does the same in eight threads at a time.
-func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd", 50_000) }
-
-func benchmarkCall(b *testing.B, scenario string, calls int) {
+func BenchmarkCall(b *testing.B) {
+	const calls = 50_000
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
 	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
 		variants = append(variants, recording(b, m))
 	}
-	for _, length := range []int{1, 3} {
-		variants = append(variants, shortChains(b, t, length))
-	}
-	variants = append(variants, withoutChains(b))
 	variants = append(variants, floors(b)...)
 	times := make([][]float64, len(variants))
 	for round := 0; b.Loop(); round++ {
 		for i := range variants {
 			i = (i + round) % len(variants)
 			off := variants[i].on(t.pid)
-			ns, err := strconv.Atoi(t.run(scenario, calls))
+			ns, err := strconv.Atoi(t.run("timing", calls))
 			off()
 			if err != nil {
 				b.Fatal(err)
@@ -90,42 +66,6 @@ func recording(b *testing.B, m attachMode) variant {
 		must.Get(p.Attach(pid))(b)
 		return func() {
 			must.Do(b, p.Detach(pid))
-			takeCalls(b, p)
-		}
-	}}
-}
-
-// shortChains is a variant in which the chains of return addresses are known to be of use up
-// to a length.
-func shortChains(b *testing.B, t *target, length int) variant {
-	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
-		must.Get(p.Attach(pid))(b)
-		t.run("timing", 1)
-		var d discard
-		must.Do(b, p.Drain(&d))
-		for _, c := range d.chains {
-			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
-		}
-		return func() {
-			must.Do(b, p.Detach(pid))
-			takeCalls(b, p)
-		}
-	}}
-}
-
-// withoutChains is a variant in which no callers are looked for.
-func withoutChains(b *testing.B) variant {
-	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	dir := must.Get(builds())(b)
-	path := dir + "/libcuda.so.1"
-	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
-	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
-	return variant{"session-no-chains", func(pid int) func() {
-		must.Do(b, p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}))
-		probes := must.Get(attachCalls(p.program.calls, path, sites, pid))(b)
-		return func() {
-			probes.Close()
 			takeCalls(b, p)
 		}
 	}}
@@ -182,55 +122,3 @@ func launchOffset(tb testing.TB, path string) uint64 {
 	}
 	return symbols["cuLaunchKernel"]
 }
-
-// BenchmarkDrain measures what the recorder pays for a call: reading it from the
-// buffers, and writing it to the log.
-func BenchmarkDrain(b *testing.B) {
-	const calls = 200_000
-	sinks := map[string]func() Sink{
-		"discard": func() Sink { return &discard{} },
-		"log":     func() Sink { return newLog(b) },
-	}
-	for name, sink := range sinks {
-		b.Run(name, func(b *testing.B) {
-			p, t := open(b, Options{BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(b, "driver")
-			attach(b, p, t)
-			to := sink()
-			var total time.Duration
-			for b.Loop() {
-				t.run("launches", calls)
-				before := processTime(b)
-				must.Do(b, p.Drain(to))
-				total += processTime(b) - before
-			}
-			b.ReportMetric(float64(total.Nanoseconds())/float64(b.N)/calls, "cpu-ns/call")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-func newLog(b *testing.B) Sink {
-	f := must.Get(os.Create(filepath.Join(b.TempDir(), "log")))(b)
-	w := must.Get(tracelog.NewFileWriter(f, tracelog.Options{}))(b)
-	b.Cleanup(func() { w.Close(tracelog.End{}) })
-	return logSink{w}
-}
-
-// logSink is a Sink that writes a log.
-type logSink struct{ w *tracelog.Writer }
-
-func (s logSink) Call(c *tracelog.Call)     { c.AddTo(s.w) }
-func (s logSink) Thread(t *tracelog.Thread) { t.AddTo(s.w) }
-func (s logSink) Symbol(x *tracelog.Symbol) { x.AddTo(s.w) }
-func (logSink) Chain(*Chain)                {}
-
-// processTime is the CPU time of this process.
-func processTime(b *testing.B) time.Duration {
-	var ts unix.Timespec
-	must.Do(b, unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts))
-	return time.Duration(ts.Nano())
-}
-
-func (*discard) Function(*tracelog.FunctionEvent) {}
-
-func (logSink) Function(*tracelog.FunctionEvent) {}

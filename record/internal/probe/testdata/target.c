@@ -215,115 +215,6 @@ static void timing(long n)
 	printf("%ld\n", timed_launches(n));
 }
 
-static void *timed_thread(void *n)
-{
-	return (void *)timed_launches((long)n);
-}
-
-/* The same in eight threads at a time: what one of them takes. */
-static void crowd(long n)
-{
-	pthread_t thread[8];
-	long sum = 0;
-	void *time;
-
-	for (int i = 0; i < 8; i++)
-		pthread_create(&thread[i], NULL, timed_thread, (void *)n);
-	for (int i = 0; i < 8; i++) {
-		pthread_join(thread[i], &time);
-		sum += (long)time;
-	}
-	printf("%ld\n", sum / 8);
-}
-
-/*
- * Between two calls, programs do other work, which takes the caches and the branch
- * predictor from the probes. The work here is reads and writes all over an area of data
- * and calls of as many tiny functions, one to a cache line, in an order without pattern.
- */
-struct work {
-	size_t lines; /* of data and of code each; a power of two */
-	unsigned char *data, *code;
-	size_t at;
-};
-
-#define LINE 64
-
-static struct work make_work(size_t lines)
-{
-	struct work w = {.lines = lines};
-
-	w.data = mmap(NULL, lines * LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	w.code = mmap(NULL, lines * LINE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (w.data == MAP_FAILED || w.code == MAP_FAILED)
-		abort();
-	memset(w.data, 1, lines * LINE);
-	for (size_t i = 0; i < lines; i++)
-#if defined(__x86_64__)
-		w.code[i * LINE] = 0xc3; /* ret */
-#else
-		*(uint32_t *)&w.code[i * LINE] = 0xd65f03c0; /* ret */
-#endif
-	__builtin___clear_cache((char *)w.code, (char *)w.code + lines * LINE);
-	return w;
-}
-
-static void do_work(struct work *w)
-{
-	for (size_t i = 0; i < w->lines; i++) {
-		w->at = (w->at * 5 + 12345) & (w->lines - 1);
-		w->data[w->at * LINE]++;
-		((void (*)(void))(uintptr_t)&w->code[w->at * LINE])();
-	}
-}
-
-static long nanoseconds(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return t.tv_sec * 1000000000L + t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-	long x = *(const long *)a, y = *(const long *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* The time of a call with work before each, which a quarter undercuts as others may run
- * on the machine, times the number of calls. */
-static void timed_between_work(long n, size_t lines)
-{
-	struct work w = make_work(lines);
-	long *took = calloc((size_t)n, sizeof(long));
-
-	for (long i = 0; i < n; i++) {
-		do_work(&w);
-		long from = nanoseconds(CLOCK_MONOTONIC);
-		launch((unsigned)i, 0);
-		took[i] = nanoseconds(CLOCK_MONOTONIC) - from;
-	}
-	qsort(took, (size_t)n, sizeof(long), by_size);
-	printf("%ld\n", took[n / 4] * n);
-	munmap(w.data, lines * LINE);
-	munmap(w.code, lines * LINE);
-	free(took);
-}
-
-/* 128 KiB of data and of code: the first level of the caches is the program's own. */
-static void cool(long n)
-{
-	timed_between_work(n, 2048);
-}
-
-/* 1 MiB of data and of code: so is the second. */
-static void cold(long n)
-{
-	timed_between_work(n, 16384);
-}
-
 static void nested(long depth)
 {
 	cuStreamSynchronize(DEEPER + depth - 1);
@@ -578,8 +469,8 @@ static const struct {
 	void (*run)(long);
 } scenarios[] = {
 	{"launches", launches}, {"graphs", graphs}, {"threads", threads}, {"jumps", jumps}, {"values", values}, {"forks", forks}, {"loads", loads},
-	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"unloads-elsewhere", unloads_elsewhere}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber}, {"cool", cool}, {"cold", cold},
-	{"crowd", crowd}, {"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
+	{"timing", timing}, {"chain", chain}, {"unloads", unloads}, {"unloads-elsewhere", unloads_elsewhere}, {"again", again}, {"again-by-thread", again_by_thread}, {"fiber", fiber},
+	{"nested", nested}, {"hang", hang}, {"waiting", waiting_threads}, {"renames", renames},
 	{"structs", structs}, {"asks", asks}, {"copies", copies}, {"refused", refused}, {"hold", hold}, {"release", release}, {"runtime-range", runtime_range}, {"mappings", mappings}, {"symbols", symbols}, {"range", range}, {"begins", begins}, {"ends", ends}, {"registers", registers},
 };
 
