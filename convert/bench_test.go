@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -133,23 +132,6 @@ func TestConvertForBenchmark(t *testing.T) {
 	o := TraceOptions{Format: FormatNamed(os.Getenv("CUDATRACE_BENCH_FORMAT")), Compress: output.Compression(os.Getenv("CUDATRACE_BENCH_COMPRESS"))}
 	must.Get(Files([]Log{Path(path)}, path+".pftrace", o))(t)
 	logtest.PrintStatus(t)
-}
-
-// BenchmarkCrowd reads logs with many streams and with many threads. The time of a launch should not grow with their
-// number.
-func BenchmarkCrowd(b *testing.B) {
-	for _, n := range []int{1_000, 10_000, 100_000} {
-		for name, crowd := range map[string][2]int{"streams": {1, n}, "threads": {n, 1}} {
-			var data bytes.Buffer
-			logtest.WriteCrowd(b, &data, crowd[0], crowd[1])
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
-				for b.Loop() {
-					build(b, logtest.InMemory(data.Bytes()), nil)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/launch")
-			})
-		}
-	}
 }
 
 // BenchmarkLog writes and reads the log that BenchmarkConvert converts, so that all numbers
