@@ -154,10 +154,14 @@ func (s *service) look() error {
 			s.export()
 		}
 	}
+	now := s.Now()
 	for _, key := range order {
 		j := s.jobs[key]
 		if j == nil {
 			j = s.begin(key, groups[key])
+		}
+		if j.after.Sub(now) > time.Second { // the clock was set back
+			j.after = now
 		}
 		j.take(groups[key])
 		s.count(j)
@@ -258,8 +262,10 @@ func (s *service) window(j *job, at time.Time) {
 		j.after = at.Add(1)
 	}
 	if err != nil {
-		j.failed++
-		s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
+		if s.anyLives(pids) || len(pids) == 0 {
+			j.failed++
+			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
+		}
 		if err := remove(s.Folder, name); err != nil {
 			s.Say(err.Error())
 		}
@@ -278,6 +284,12 @@ func (s *service) window(j *job, at time.Time) {
 		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
 		s.Say(fmt.Sprintf("%s: %s; the next one at %s", name, j.words(), next))
 	}
+}
+
+// anyLives reports whether a process is still armed. If the list cannot be had, the next look says so.
+func (s *service) anyLives(pids []int) bool {
+	now, err := s.Armed()
+	return err != nil || slices.ContainsFunc(now, func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) })
 }
 
 // words says what recording a job costs.

@@ -37,8 +37,10 @@ type machine struct {
 	t        *testing.T
 	now, end time.Duration
 	programs []*program
-	fail     func(window int) error // of recording
-	full     func(window int) error // of converting
+	steps    map[time.Duration]time.Duration // of the clock, by when
+	clock    time.Duration                   // of its steps so far
+	fail     func(window int) error          // of recording
+	full     func(window int) error          // of converting
 	windows  []recorded
 	said     []string
 	metrics  string
@@ -56,7 +58,16 @@ const starting = 100 * time.Millisecond
 
 var epoch = time.Unix(1_800_000_000, 0)
 
-func (m *machine) Now() time.Time    { return epoch.Add(m.now) }
+func (m *machine) Now() time.Time {
+	for at, by := range m.steps {
+		if m.now >= at {
+			m.clock += by
+			delete(m.steps, at)
+		}
+	}
+	return epoch.Add(m.now + m.clock)
+}
+
 func (m *machine) Monotonic() uint64 { return uint64(m.now) }
 func (m *machine) Say(line string)   { m.said = append(m.said, line) }
 
@@ -311,6 +322,40 @@ func TestFaults(t *testing.T) {
 		if !strings.HasSuffix(f.Name(), ".cudatrace") {
 			t.Errorf("%s is left", f.Name())
 		}
+	}
+}
+
+// Whichever way the clock steps, windows go on to come as often.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, step: time.Second, slower: 1}}, steps: map[time.Duration]time.Duration{
+		time.Hour: -5 * time.Hour, 2 * time.Hour: 9 * time.Hour, 3 * time.Hour: -time.Minute,
+	}}
+	m.run(t, 4*time.Hour, Options{})
+	for i, w := range m.windows[1:] {
+		if apart := w.at - m.windows[i].at; apart > 3*time.Minute {
+			t.Errorf("%s between the windows at %s and %s", apart, m.windows[i].at, w.at)
+		}
+	}
+	if len(m.windows) < 220 || m.windows[len(m.windows)-1].at < 4*time.Hour-3*time.Minute {
+		t.Errorf("%d windows", len(m.windows))
+	}
+}
+
+// A program that ends before its window, or in its first moments, is no fault.
+func TestEndedBefore(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, until: time.Hour}, {pid: 2}}}
+	m.fail = func(int) error {
+		if m.windows[len(m.windows)-1].pids[0] == 1 {
+			m.programs[0].until = m.now
+			return errors.New("there is no process 1")
+		}
+		return nil
+	}
+	m.run(t, 2*time.Hour, Options{Quiet: true})
+	if len(m.said) > 0 || len(m.moments(1)) != 1 {
+		t.Errorf("it said %q", m.said)
 	}
 }
 
