@@ -112,6 +112,7 @@ func soakHere(t *testing.T) {
 	defer said.Close()
 	s.said = said
 	t.Setenv("TMPDIR", s.temporary)
+	t.Setenv("LD_LIBRARY_PATH", strings.TrimPrefix(nvml(t), "LD_LIBRARY_PATH="))
 	s.learn()
 	s.start()
 	s.steady = s.told("A=1")
@@ -146,11 +147,12 @@ var soakFaults = []struct {
 	restarts bool
 	do       func(*soak)
 }{
-	{"the recorder is killed", false, func(s *soak) { s.signalChild("record", syscall.SIGKILL) }},
-	{"what makes metrics is killed", false, func(s *soak) { s.signalChild("stats", syscall.SIGKILL) }},
-	{"a conversion is killed", false, func(s *soak) { s.signalChild("convert", syscall.SIGKILL) }},
+	{"the recorder is killed", false, func(s *soak) { s.signalChild("record ", syscall.SIGKILL) }},
+	{"what makes metrics is killed", false, func(s *soak) { s.signalChild("stats ", syscall.SIGKILL) }},
+	{"a conversion is killed", false, func(s *soak) { s.signalChild("convert ", syscall.SIGKILL) }},
+	{"what asks NVML is killed", true, func(s *soak) { s.signalChild("cudatrace-gpu", syscall.SIGKILL) }},
 	{"the recorder stands still for seconds", false, func(s *soak) {
-		child := s.signalChild("record", syscall.SIGSTOP)
+		child := s.signalChild("record ", syscall.SIGSTOP)
 		time.Sleep(2 * time.Second)
 		_ = syscall.Kill(child, syscall.SIGCONT)
 	}},
@@ -160,19 +162,19 @@ var soakFaults = []struct {
 	{"a log is cut", false, (*soak).cutLog},
 	{"a log that is being written is cut", false, (*soak).cutGrowing},
 	{"the service is killed", true, func(s *soak) {
-		s.signalChild("record", 0)
+		s.signalChild("record ", 0)
 		s.stop(syscall.SIGKILL)
 		s.start()
 	}},
 	{"the service and its recorder are killed", true, func(s *soak) {
-		child := s.signalChild("record", syscall.SIGSTOP)
+		child := s.signalChild("record ", syscall.SIGSTOP)
 		_ = s.watch.Process.Kill()
 		_ = syscall.Kill(child, syscall.SIGKILL)
 		s.stop(syscall.SIGKILL)
 		s.start()
 	}},
 	{"the service is ended in a window", true, func(s *soak) {
-		s.signalChild("record", 0)
+		s.signalChild("record ", 0)
 		s.stop(syscall.SIGTERM)
 		s.start()
 	}},
@@ -212,7 +214,7 @@ func (s *soak) until(what string, holds func() bool) {
 func (s *soak) signalChild(command string, signal syscall.Signal) (child int) {
 	s.until("the service starts "+command, func() bool {
 		for _, child = range procfs.Children(s.watch.Process.Pid) {
-			if strings.Contains(procfs.CommandLine(child), command+" ") {
+			if strings.Contains(procfs.CommandLine(child), command) {
 				return syscall.Kill(child, signal) == nil
 			}
 		}
@@ -387,7 +389,8 @@ func (s *soak) learn() {
 		k.want = soakRun(exec.Command(k.args[0], k.args[1:]...), "")
 		s.kinds = append(s.kinds, k)
 	}
-	k := &soakKind{args: []string{sim("told")}, input: "launch 100\ncapture\ngraph 20\nchild\nalloc\nfail\nlaunch 50\nstep 300\n"}
+	k := &soakKind{args: []string{sim("told")}}
+	k.input = "launch 100\ncapture\ngraph 20\nchild\nalloc\nfail\nlaunch 50\nstep 300\n"
 	k.want = soakRun(exec.Command(k.args[0]), k.input)
 	s.kinds = append(s.kinds, k)
 }
@@ -440,7 +443,8 @@ func (s *soak) ranks(random *rand.Rand) {
 func (s *soak) crashes() {
 	for n := 0; !s.over.Load(); n++ {
 		p := s.told("A=1")
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && !s.over.Load(); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); time.Now().Before(end) && !s.over.Load(); {
+			time.Sleep(5 * time.Millisecond)
 			p.tell("launch 3")
 			list, err := record.ArmedProcesses()
 			if err == nil && slices.ContainsFunc(list, func(a record.ArmedProcess) bool {
@@ -570,8 +574,9 @@ func (s *soak) finish(rounds int) {
 		t.Errorf("left is %s", name)
 	}
 	windows := s.lines(saidWindow)
-	t.Logf("soak: %d rounds of %d faults, %d windows, %d failed, %d incomplete; %d programs ended, %d of them by a signal in a window",
-		rounds, len(soakFaults), windows, s.lines(saidNoWindow), s.lines(" is not complete: "), s.ended.Load(), s.inWindow.Load())
+	t.Logf("soak: %d rounds of %d faults, %d windows, %d failed, %d incomplete", rounds, len(soakFaults), windows,
+		s.lines(saidNoWindow), s.lines(" is not complete: "))
+	t.Logf("soak: %d programs ended, %d of them by a signal in a window", s.ended.Load(), s.inWindow.Load())
 	t.Logf("soak: %d lives of the service; metrics read %d times; the folder had %d KiB at most", s.lives, s.looks.Load(),
 		s.largest.Load()>>10)
 	s.sum()
@@ -579,7 +584,7 @@ func (s *soak) finish(rounds int) {
 	s.flat("a program", s.program)
 }
 
-var variable = regexp.MustCompile(`/[^ :]*/|[^ ]*-[0-9TZ]+(\\.[A-Za-z.0-9-]+)?|pid-[0-9]+|\\b[0-9][0-9.:e+-]*\\b`)
+var variable = regexp.MustCompile(`/[^ :]*/|[^ ]*-[0-9TZ]+(\.[A-Za-z.0-9-]+)?|pid-[0-9]+|\b[0-9][0-9.:e+-]*\b`)
 
 // sum logs what the service has said, and how often.
 func (s *soak) sum() {

@@ -7,6 +7,7 @@
 //	watch.go   the service from start to end
 //	pace.go    how often a job is recorded
 //	steps.go   what a window costs
+//	between.go what is seen without one
 //	keep.go    which windows are kept
 package watch
 
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -49,6 +51,9 @@ type Machine interface {
 	Record(pids []int, base string) (lacks string, err error) // one window, and what it lacks
 	Convert(base string) (metrics string, err error)          // what is made of a window, and its metrics
 	Export(m *prometheus.Metrics) error                       // all metrics
+	GPUs() []GPU                                              // use since the call before; nil if it is not known
+	Threads(pid int) map[string]int                           // by state
+	Stuck(pids []int) map[int]string                          // why those are stuck that are
 	Say(line string)
 }
 
@@ -74,7 +79,9 @@ var (
 )
 
 // Families are the families of the service, beside those of a recording.
-var Families = []*prometheus.Family{windowsTotal, failedTotal, intervalNow, dutyNow, costNow, stepNow}
+var Families = []*prometheus.Family{
+	windowsTotal, failedTotal, intervalNow, dutyNow, costNow, stepNow, busyNow, threadsNow, stuckNow,
+}
 
 // lookInterval is the longest time between two looks for armed processes and their steps.
 const lookInterval = 10 * time.Second
@@ -82,6 +89,7 @@ const lookInterval = 10 * time.Second
 // A job is a distributed program, or a program by itself.
 type job struct {
 	pace
+	between
 	key, name string
 	offset    time.Duration // of its windows in the grid
 	processes []record.ArmedProcess
@@ -99,6 +107,8 @@ type service struct {
 	jobs    map[string]*job
 	said    map[string]bool // what was said of what goes on
 	windows int
+
+	threadsAfter uint64 // the states of threads are not read before, ns of CLOCK_MONOTONIC
 }
 
 // Run records until a person ends it, the processes that were named have ended, or the windows are enough.
@@ -111,6 +121,7 @@ func Run(o Options, m Machine) error {
 		if len(s.PIDs) > 0 && len(s.jobs) == 0 {
 			return nil
 		}
+		s.watchQuiet()
 		until := s.Now().Add(lookInterval)
 		j, at := s.first()
 		if j != nil && at.Before(until) {
@@ -266,8 +277,8 @@ func (s *service) window(j *job, at time.Time) {
 			j.failed++
 			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
 		}
-		if err := remove(s.Folder, name); err != nil {
-			s.Say(err.Error())
+		if err := remove(s.Folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // the folder is gone
+			s.once("what windows that failed have left is not removed: " + err.Error())
 		}
 	} else {
 		if j.done++; lacks != "" {
@@ -289,7 +300,8 @@ func (s *service) window(j *job, at time.Time) {
 // anyLives reports whether a process is still armed. If the list cannot be had, the next look says so.
 func (s *service) anyLives(pids []int) bool {
 	now, err := s.Armed()
-	return err != nil || slices.ContainsFunc(now, func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) })
+	here := func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) }
+	return err != nil || slices.ContainsFunc(now, here)
 }
 
 // words says what recording a job costs.
@@ -322,6 +334,7 @@ func (s *service) export() {
 		l.Set(dutyNow, s.For.Seconds()/j.interval().Seconds())
 		l.Set(costNow, j.cost())
 		j.steps(l)
+		j.export(l)
 		if err := l.Read(j.metrics); err != nil {
 			s.once(err.Error())
 		}

@@ -25,7 +25,9 @@ type program struct {
 	stall       time.Duration // at the begin of each window
 	rare        time.Duration // every 10,000th step takes so much longer
 
-	recorded bool // by somebody else
+	recorded bool          // by somebody else
+	stops    time.Duration // when it stops for good; 0 for never
+	spins    bool          // its GPU stays busy then
 
 	owed, done float64 // ns: of the step that has begun; that the program has lost to recordings
 	at         float64 // ns on the clock: the beginning of the latest step
@@ -43,6 +45,8 @@ type machine struct {
 	full     func(window int) error          // of converting
 	windows  []recorded
 	said     []string
+	hidden   bool // NVML does not see the programs' PIDs
+	asked    int  // how often processes were looked at
 	metrics  string
 	folder   string
 }
@@ -80,7 +84,7 @@ func (m *machine) Await(until time.Time) bool {
 func (m *machine) pass(d time.Duration, pids []int) {
 	d = max(d, 0)
 	for _, p := range m.programs {
-		if p.step == 0 || !m.lives(p) {
+		if p.step == 0 || !m.lives(p) || m.stopped(p) {
 			continue
 		}
 		factor, from := 1.0, float64(m.now)
@@ -157,6 +161,39 @@ func (m *machine) Export(metrics *prometheus.Metrics) error {
 	err := metrics.Write(&text)
 	m.metrics = text.String()
 	return err
+}
+
+func (m *machine) stopped(p *program) bool { return p.stops > 0 && m.now >= p.stops }
+
+// GPUs has a GPU for each program.
+func (m *machine) GPUs() (list []GPU) {
+	for _, p := range m.programs {
+		if !m.lives(p) {
+			continue
+		}
+		g := GPU{UUID: fmt.Sprint("GPU-", p.pid), Busy: 0.5, PIDs: []int{p.pid}}
+		if m.stopped(p) && !p.spins {
+			g.Busy = 0
+		}
+		if m.hidden {
+			g.PIDs = nil
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+func (m *machine) Threads(int) map[string]int { return map[string]int{"running": 1, "sleeping": 4} }
+
+func (m *machine) Stuck(pids []int) map[int]string {
+	m.asked++
+	why := make(map[int]string)
+	for _, p := range m.programs {
+		if m.stopped(p) && slices.Contains(pids, p.pid) {
+			why[p.pid] = "the main thread waits for a lock"
+		}
+	}
+	return why
 }
 
 // run runs the service for a time.
@@ -356,6 +393,52 @@ func TestEndedBefore(t *testing.T) {
 	m.run(t, 2*time.Hour, Options{Quiet: true})
 	if len(m.said) > 0 || len(m.moments(1)) != 1 {
 		t.Errorf("it said %q", m.said)
+	}
+}
+
+// When a job's GPUs are idle, or its steps stand still while they spin, its processes are looked at; the cause is said
+// once, and the metrics have it as long as it lasts.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+	const idle, still = "its GPUs have been idle for ", "no step has begun for "
+	for name, c := range map[string]struct {
+		program program
+		hidden  bool
+		want    string
+	}{
+		"idle":              {program{stops: time.Hour}, false, idle},
+		"idle, only GPU":    {program{stops: time.Hour}, true, idle},
+		"spins":             {program{stops: time.Hour, spins: true, step: time.Second, slower: 1}, false, still},
+		"spins, no steps":   {program{stops: time.Hour, spins: true}, false, ""},
+		"goes on":           {program{step: time.Second, slower: 1}, false, ""},
+		"goes on, no steps": {program{}, false, ""},
+		"long steps":        {program{step: 4 * time.Minute, slower: 1}, false, ""},
+	} {
+		p := c.program
+		p.pid = 7
+		m := &machine{t: t, programs: []*program{&p}, hidden: c.hidden}
+		m.run(t, 2*time.Hour, Options{Quiet: true})
+		got := strings.Join(m.said, "\n")
+		if c.want != "" && (!strings.HasPrefix(got, "pid-7: "+c.want) || len(m.said) != 1 ||
+			!strings.HasSuffix(got, ": process 7 is stuck: the main thread waits for a lock")) || c.want == "" && got != "" {
+			t.Errorf("%s: it said %q", name, got)
+		}
+		stuck := strings.Contains(m.metrics, "cudatrace_watch_stuck_processes{job=\"pid-7\"} 1\n")
+		if stuck != (c.want != "") || c.want == "" && m.asked > 0 || m.asked > 62 {
+			t.Errorf("%s: looked %d times\n%s", name, m.asked, m.metrics)
+		}
+		if !strings.Contains(m.metrics, `cudatrace_watch_threads{job="pid-7",state="sleeping"} 4`) {
+			t.Errorf("%s:\n%s", name, m.metrics)
+		}
+	}
+	// Of several GPUs, those count whose processes NVML names.
+	m := &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
+		t.Errorf("it said %q", m.said)
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1, stops: time.Hour, job: "a"}, {pid: 2, job: "a"}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
+		t.Errorf("one rank computes, and it said %q", m.said)
 	}
 }
 
