@@ -73,6 +73,7 @@ func (s *session) attachTo() error {
 		return err
 	}
 	s.callArmed(len(found) > 0)
+	s.followSteps()
 	s.offerLibraries(s.opts.PIDs)
 	s.metrics.begin()
 	s.post(question(s.use)) // or nobody knows when

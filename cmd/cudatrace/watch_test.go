@@ -238,7 +238,7 @@ func TestWatchStuck(t *testing.T) {
 	program[0].quit(t)
 }
 
-// The steps of a Python program tell what its windows cost, between them and in them.
+// The steps of a Python program tell what its windows cost, between them and in them, and windows have those steps.
 func TestWatchSteps(t *testing.T) {
 	t.Parallel()
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
@@ -256,12 +256,12 @@ func TestWatchSteps(t *testing.T) {
 		}
 		metrics := filepath.Join(folder, "x.prom")
 		out, err := exec.Command("cudatrace", "watch", "-p", fmt.Sprint(program.Process.Pid), "-o", filepath.Join(folder, "w"),
-			"--every", "1s", "--for", "50ms", "--budget", "100%", "--windows", "3", "--prometheus", metrics).CombinedOutput()
+			"--every", "1s", "--for", "300ms", "--budget", "100%", "--windows", "3", "--prometheus", metrics).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		text, _ := os.ReadFile(metrics)
-		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`} {
+		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`, `step="step",source="NVTX",quantile="0.5"} 0.0`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("metrics lack %s:\n%s\n%s", want, text, out)
 			}
