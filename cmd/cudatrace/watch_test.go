@@ -256,7 +256,7 @@ func TestWatchSteps(t *testing.T) {
 		}
 		metrics := filepath.Join(folder, "x.prom")
 		out, err := exec.Command("cudatrace", "watch", "-p", fmt.Sprint(program.Process.Pid), "-o", filepath.Join(folder, "w"),
-			"--every", "1s", "--for", "300ms", "--budget", "100%", "--windows", "3", "--prometheus", metrics).CombinedOutput()
+			"--every", "1s", "--for", "300ms", "--budget", "100%", "--windows", "4", "--prometheus", metrics).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

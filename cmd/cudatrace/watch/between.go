@@ -128,7 +128,7 @@ func (j *job) still(now uint64) bool {
 		if len(c.outside) == 0 {
 			continue
 		}
-		if now < c.last.Last || float64(now-c.last.Last) < max(stillSteps*median(c.outside), float64(mostQuiet)) {
+		if now < c.last.Last || float64(now-c.last.Last) < max(stillSteps*c.usual(), float64(mostQuiet)) {
 			return false
 		}
 		some = true

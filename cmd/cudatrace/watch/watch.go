@@ -73,6 +73,9 @@ var (
 		Name: "cudatrace_watch_cost_ratio",
 		Help: "part of the time that recording costs the program, by its steps; absent while it is not known",
 	}
+	costErrorNow = &prometheus.Family{
+		Name: "cudatrace_watch_cost_error_ratio", Help: "standard error of the cost, as a part of the time",
+	}
 	stepNow = &prometheus.Family{
 		Name: "cudatrace_watch_step_seconds", Help: "time of a step between windows and in the latest one", Labels: "when",
 	}
@@ -80,7 +83,7 @@ var (
 
 // Families are the families of the service, beside those of a recording.
 var Families = []*prometheus.Family{
-	windowsTotal, failedTotal, intervalNow, dutyNow, costNow, stepNow, busyNow, threadsNow, stuckNow,
+	windowsTotal, failedTotal, intervalNow, dutyNow, costNow, costErrorNow, stepNow, busyNow, threadsNow, stuckNow,
 }
 
 // lookInterval is the longest time between two looks for armed processes and their steps.
@@ -306,13 +309,28 @@ func (s *service) anyLives(pids []int) bool {
 
 // words says what recording a job costs.
 func (j *job) words() string {
+	share, spread := j.cost()
 	switch {
-	case !j.known() && len(j.counters) == 0:
+	case j.known():
+		return fmt.Sprintf("it costs %.2g %% of the time, give or take %.1g %%", 100*share, 100*spread)
+	case len(j.counters) == 0:
 		return "its cost is not known: the program counts no steps (cudatrace.step())"
-	case !j.known():
-		return "its cost is not known yet"
+	case len(j.lost) > 1:
+		return "its cost is not known: its steps differ too much"
+	case j.done > 3 && !j.free():
+		return "its cost is not known: no step is free of windows"
 	}
-	return fmt.Sprintf("it costs %.2g %% of the time", 100*j.cost())
+	return "its cost is not known yet"
+}
+
+// free reports whether a step of a process was free of windows.
+func (j *job) free() bool {
+	for _, c := range j.counters {
+		if len(c.outside) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // tidy removes windows that are too many.
@@ -332,7 +350,9 @@ func (s *service) export() {
 		l.Set(failedTotal, float64(j.failed))
 		l.Set(intervalNow, j.interval().Seconds())
 		l.Set(dutyNow, s.For.Seconds()/j.interval().Seconds())
-		l.Set(costNow, j.cost())
+		share, spread := j.cost()
+		l.Set(costNow, share)
+		l.Set(costErrorNow, spread)
 		j.steps(l)
 		j.export(l)
 		if err := l.Read(j.metrics); err != nil {
@@ -349,7 +369,7 @@ func (j *job) steps(l *prometheus.Labelled) {
 	var outside, inside []float64
 	for _, c := range j.counters {
 		if len(c.outside) > 0 {
-			outside = append(outside, median(c.outside))
+			outside = append(outside, c.usual())
 		}
 		if c.inside > 0 {
 			inside = append(inside, c.inside)
