@@ -351,14 +351,22 @@ func (m *watched) Convert(base string) (metrics string, err error) {
 	for _, f := range m.formats {
 		out := base + f.Suffix(output.Gzip)
 		_, failed := m.run(user, io.Discard, convertName, log, "--format", f.Name, "-o", out)
-		err = errors.Join(err, failed)
+		err = joinOnce(err, failed)
 	}
 	if m.metrics == "" {
 		return "", err
 	}
 	var text bytes.Buffer
 	_, failed := m.run(user, &text, statsName, log, "--format", "prom")
-	return text.String(), errors.Join(err, failed)
+	return text.String(), joinOnce(err, failed)
+}
+
+// joinOnce joins an error with a further one, unless that says the same: what is wrong with a log, each command says.
+func joinOnce(err, further error) error {
+	if err != nil && further != nil && strings.Contains(err.Error(), further.Error()) {
+		return err
+	}
+	return errors.Join(err, further)
 }
 
 // run runs a command of ours to its end, as a user. It returns the last line that it said.

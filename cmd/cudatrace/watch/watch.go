@@ -287,7 +287,8 @@ func (s *service) window(j *job, at time.Time) {
 		if j.done++; lacks != "" {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
 		}
-		if j.metrics, err = s.Convert(filepath.Join(s.Folder, name)); err != nil {
+		j.metrics, err = s.Convert(filepath.Join(s.Folder, name))
+		if err != nil && (lacks == "" || !strings.HasPrefix(err.Error(), name+".cudatrace is not complete: ")) {
 			s.Say(fmt.Sprintf("%s: %v", name, err))
 		}
 	}
