@@ -200,8 +200,7 @@ func TestWatchFullDisk(t *testing.T) {
 	program[0].quit(t)
 }
 
-// Between windows NVML says how busy a GPU is. When it is idle and a process is stuck, that is a line and a metric until
-// the process goes on.
+// Between windows NVML says how busy a GPU is. When it is idle and a process is stuck, that is a line and a metric.
 func TestWatchStuck(t *testing.T) {
 	t.Parallel()
 	program := armedPrograms(t, 1)
@@ -261,7 +260,8 @@ func TestWatchSteps(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		text, _ := os.ReadFile(metrics)
-		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`, `step="step",source="NVTX",quantile="0.5"} 0.0`} {
+		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`,
+			`step="step",source="NVTX",quantile="0.5"} 0.0`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("metrics lack %s:\n%s\n%s", want, text, out)
 			}

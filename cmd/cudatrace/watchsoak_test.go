@@ -589,8 +589,8 @@ func (s *soak) finish(rounds int) {
 	t.Logf("soak: %d rounds of %d faults, %d windows, %d failed, %d incomplete", rounds, len(soakFaults), windows,
 		s.lines(saidNoWindow), s.lines(" is not complete: "))
 	t.Logf("soak: %d programs ended, %d of them by a signal in a window", s.ended.Load(), s.inWindow.Load())
-	t.Logf("soak: %d lives of the service; metrics read %d times; the folder had %d KiB at most beside the newest window", s.lives, s.looks.Load(),
-		s.largest.Load()>>10)
+	t.Logf("soak: %d lives of the service; metrics read %d times; %d KiB at most in the folder, beside the newest window",
+		s.lives, s.looks.Load(), s.largest.Load()>>10)
 	s.sum()
 	s.flat("the service", s.sizes)
 	s.flat("a program", s.program)

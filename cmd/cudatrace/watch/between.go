@@ -34,7 +34,7 @@ var (
 type between struct {
 	gpus    []GPU
 	threads map[string]int // by state
-	quiet   uint64         // since when its GPUs have been idle or its steps still, ns of CLOCK_MONOTONIC; 0 while they go on
+	quiet   uint64         // since when it stands still, ns of CLOCK_MONOTONIC; 0 while it goes on
 	what    string         // has stopped
 	looked  uint64         // when its processes were looked at
 	stuck   int            // processes
@@ -120,8 +120,8 @@ func (j *job) has(pid int) bool {
 	return false
 }
 
-// still reports whether no process of a job that counts steps has begun one for long. A collective that waits for a rank
-// that is stuck keeps the GPU busy.
+// still reports whether no process of a job that counts steps has begun one for long. A collective that waits for a
+// rank that is stuck keeps the GPU busy.
 func (j *job) still(now uint64) bool {
 	some := false
 	for _, c := range j.counters {
