@@ -288,7 +288,7 @@ func (s *service) window(j *job, at time.Time) {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
 		}
 		j.metrics, err = s.Convert(filepath.Join(s.Folder, name))
-		if err != nil && (lacks == "" || !strings.HasPrefix(err.Error(), name+".cudatrace is not complete: ")) {
+		if err != nil && (lacks == "" || !saysIncomplete(err, name)) {
 			s.Say(fmt.Sprintf("%s: %v", name, err))
 		}
 	}
@@ -299,6 +299,12 @@ func (s *service) window(j *job, at time.Time) {
 		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
 		s.Say(fmt.Sprintf("%s: %s; the next one at %s", name, j.words(), next))
 	}
+}
+
+// saysIncomplete reports whether an error says no more than that the log of a window is not complete.
+func saysIncomplete(err error, name string) bool {
+	text := err.Error()
+	return strings.Contains(text, name+".cudatrace is not complete: ") && !strings.Contains(text, "\n")
 }
 
 // anyLives reports whether a process is still armed. If the list cannot be had, the next look says so.
