@@ -43,7 +43,7 @@ func ArmedProcesses() (list []ArmedProcess, err error) {
 }
 
 // Steps are what the Python module cudatrace counts in an armed process, recorded or not:
-// packaging/python/cudatrace/_marks.py.
+// packaging/python/cudatrace/_marks.py. steps.go has the steps themselves.
 type Steps struct {
 	Last  uint64 // beginning of the latest step, ns of CLOCK_MONOTONIC
 	Count uint64 // of steps that have begun

@@ -73,6 +73,7 @@ func (s *session) attachTo() error {
 		return err
 	}
 	s.callArmed(len(found) > 0)
+	s.followSteps()
 	s.offerLibraries(s.opts.PIDs)
 	s.metrics.begin()
 	s.post(question(s.use)) // or nobody knows when
@@ -206,6 +207,9 @@ func (s *session) openArmed(found []cupti.ArmedProcess) error {
 	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
 		why := errno.Words(refused[pid])
+		if stat, running := procfs.StatOf(pid); !running || stat.Ended {
+			why = "it has ended"
+		}
 		switch {
 		case s.calls.source != CallsNone:
 			s.report.remark(uint32(pid),

@@ -26,10 +26,12 @@ import (
 	"github.com/cudatrace/cudatrace/convert/output"
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/gpumetrics"
 	"github.com/cudatrace/cudatrace/record/host"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/outfile"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/stuck"
 )
 
 const watchName = "watch"
@@ -113,6 +115,7 @@ func runWatch(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
+	defer m.end()
 	return watch.Run(o, m)
 }
 
@@ -173,7 +176,7 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	o.Budget = share / 100
 	m = &watched{
 		con: con, length: o.For, calls: c.String("calls"), detach: c.Bool("detach"), metrics: c.String("prometheus"),
-		signals: interrupts(),
+		signals: interrupts(), quiet: o.Quiet,
 	}
 	switch {
 	case c.Args().Present():
@@ -216,6 +219,9 @@ type watched struct {
 	metrics string // path of the file of metrics; "" without one
 	signals chan os.Signal
 	over    bool
+	monitor *gpumetrics.Monitor // nil before the first look
+	unknown string              // why nothing is known of GPUs, as was said
+	quiet   bool
 }
 
 func (m *watched) Now() time.Time                        { return time.Now() }
@@ -223,6 +229,70 @@ func (m *watched) Monotonic() uint64                     { return host.Monotonic
 func (m *watched) Armed() ([]record.ArmedProcess, error) { return record.ArmedProcesses() }
 func (m *watched) Steps(pid int) (record.Steps, bool)    { return record.StepsOf(pid) }
 func (m *watched) Say(line string)                       { m.con.Say(line) }
+
+// GPUs returns how much GPUs were in use, by a process of NVML that runs as long as the service does.
+func (m *watched) GPUs() (list []watch.GPU) {
+	if m.monitor == nil {
+		m.monitor = gpumetrics.StartMonitor(invoker.Find())
+	}
+	uses, why := m.monitor.Look()
+	if why != "" && why != m.unknown && !m.quiet {
+		m.con.Say("how busy GPUs are between windows is not known: " + why)
+	}
+	m.unknown = why
+	for _, u := range uses {
+		list = append(list, watch.GPU{UUID: u.UUID, Busy: u.Busy, PIDs: u.PIDs})
+	}
+	return list
+}
+
+// mostThreads bounds the threads of a process whose states are read at each look.
+const mostThreads = 256
+
+// Threads counts the threads of a process by state.
+func (m *watched) Threads(pid int) map[string]int {
+	states, n := make(map[string]int), 0
+	for tid := range procfs.Threads(uint32(pid)) {
+		if stat, ok := procfs.StatOfThread(uint32(pid), tid); ok {
+			states[stat.StateName()]++
+		}
+		if n++; n == mostThreads {
+			break
+		}
+	}
+	return states
+}
+
+// Stuck looks at processes as 'cudatrace stuck' does.
+func (m *watched) Stuck(pids []int) map[int]string {
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
+		_, running := procfs.StatOf(pid)
+		return !running
+	})
+	if len(pids) == 0 {
+		return nil
+	}
+	args := []string{stuckName, "--format", formatJSON}
+	for _, pid := range pids {
+		args = append(args, "-p", strconv.Itoa(pid))
+	}
+	var text bytes.Buffer
+	_, failed := m.run(nil, &text, args...)
+	var report stuck.Report
+	if err := json.Unmarshal(text.Bytes(), &report); err != nil {
+		if !m.quiet { // one has ended meanwhile, as a rule: the others are looked at again
+			m.con.Say(fmt.Sprintf("why processes stand still is not known: %v", cmp.Or(failed, err)))
+		}
+		return nil
+	}
+	why := make(map[int]string)
+	for _, p := range report.Processes {
+		if p.Verdict.Outcome == stuck.Stuck {
+			why[p.PID] = p.Verdict.Text
+		}
+	}
+	return why
+}
 
 // Await waits, unless a signal comes or has come.
 func (m *watched) Await(until time.Time) (over bool) {
@@ -234,6 +304,12 @@ func (m *watched) Await(until time.Time) (over bool) {
 		}
 	}
 	return m.over
+}
+
+func (m *watched) end() {
+	if m.monitor != nil {
+		m.monitor.End()
+	}
 }
 
 // slack is the time that a recording and a conversion may take beside the window.
@@ -275,14 +351,22 @@ func (m *watched) Convert(base string) (metrics string, err error) {
 	for _, f := range m.formats {
 		out := base + f.Suffix(output.Gzip)
 		_, failed := m.run(user, io.Discard, convertName, log, "--format", f.Name, "-o", out)
-		err = errors.Join(err, failed)
+		err = joinOnce(err, failed)
 	}
 	if m.metrics == "" {
 		return "", err
 	}
 	var text bytes.Buffer
 	_, failed := m.run(user, &text, statsName, log, "--format", "prom")
-	return text.String(), errors.Join(err, failed)
+	return text.String(), joinOnce(err, failed)
+}
+
+// joinOnce joins an error with a further one, unless that says the same: what is wrong with a log, each command says.
+func joinOnce(err, further error) error {
+	if err != nil && further != nil && strings.Contains(err.Error(), further.Error()) {
+		return err
+	}
+	return errors.Join(err, further)
 }
 
 // run runs a command of ours to its end, as a user. It returns the last line that it said.

@@ -194,7 +194,44 @@ func TestWatchFullDisk(t *testing.T) {
 	program[0].quit(t)
 }
 
-// The steps of a Python program tell what its windows cost, between them and in them.
+// Between windows NVML says how busy a GPU is. When it is idle and a process is stuck, that is a line and a metric.
+func TestWatchStuck(t *testing.T) {
+	t.Parallel()
+	program := armedPrograms(t, 1)
+	pid := program[0].cmd.Process.Pid
+	folder := t.TempDir()
+	metrics := filepath.Join(folder, "x.prom")
+	w := &watching{*prepareInBackground(t), folder}
+	w.cmd.Args = []string{"cudatrace", "watch", "-o", folder, "--every", "2s", "--for", "10ms", "--prometheus", metrics,
+		"-p", fmt.Sprint(pid)}
+	w.cmd.Env = append(os.Environ(), nvml(t), "CUDASIM_NVML_UTILIZATION=0")
+	if err := w.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	has := func(line string) func() bool {
+		return func() bool {
+			text, _ := os.ReadFile(metrics)
+			return strings.Contains(string(text), line)
+		}
+	}
+	w.until(t, has(`cudatrace_watch_gpu_busy_ratio{job="told-`))
+	w.until(t, has(`,state="sleeping"} `))
+	program[0].cmd.Process.Signal(syscall.SIGSTOP)
+	w.until(t, has("cudatrace_watch_stuck_processes{job=\"told-"+fmt.Sprint(pid)+"\"} 1\n"))
+	program[0].cmd.Process.Signal(syscall.SIGCONT)
+	want := fmt.Sprintf("told-%d: its GPUs have been idle for ", pid)
+	said := contents(t, w.stderr)
+	if strings.Count(said, want) != 1 || !strings.Contains(said, fmt.Sprintf("process %d is stuck: ", pid)) {
+		t.Errorf("it said\n%s", said)
+	}
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	if code := w.end(t); code != 0 {
+		t.Errorf("exit code %d: %s", code, contents(t, w.stderr))
+	}
+	program[0].quit(t)
+}
+
+// The steps of a Python program tell what its windows cost, between them and in them, and windows have those steps.
 func TestWatchSteps(t *testing.T) {
 	t.Parallel()
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
@@ -209,12 +246,13 @@ func TestWatchSteps(t *testing.T) {
 		}
 		metrics := filepath.Join(folder, "x.prom")
 		out, err := exec.Command("cudatrace", "watch", "-p", fmt.Sprint(program.Process.Pid), "-o", filepath.Join(folder, "w"),
-			"--every", "1s", "--for", "50ms", "--budget", "100%", "--windows", "3", "--prometheus", metrics).CombinedOutput()
+			"--every", "1s", "--for", "300ms", "--budget", "100%", "--windows", "4", "--prometheus", metrics).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		text, _ := os.ReadFile(metrics)
-		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`} {
+		for _, want := range []string{"_cost_ratio{job=", `when="between"`, `when="window"`,
+			`step="step",source="NVTX",quantile="0.5"} 0.0`} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("metrics lack %s:\n%s\n%s", want, text, out)
 			}

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"iter"
 	"os"
@@ -113,6 +114,15 @@ type ThreadStat struct {
 	State    byte
 	Channel  string // function of the kernel in which it sleeps, "" if unknown
 	Switches uint64 // how often it has given up a processor, or lost it
+}
+
+var stateNames = map[byte]string{
+	'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "traced",
+}
+
+// StateName is the state in a word.
+func (s *ThreadStat) StateName() string {
+	return cmp.Or(stateNames[s.State], "state "+string(rune(s.State)))
 }
 
 // StatOfThread reads the ThreadStat of a thread; ok is false if the thread has ended.

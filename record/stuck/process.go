@@ -258,7 +258,7 @@ func (l *look) take(before, now map[uint32]view) {
 	code := &codeMap{pid: l.PID}
 	for tid, v := range now {
 		t := Thread{
-			TID: tid, Name: v.stat.Name, State: stateName(v.stat.State), Channel: v.stat.Channel, Python: v.python, seen: v,
+			TID: tid, Name: v.stat.Name, State: v.stat.StateName(), Channel: v.stat.Channel, Python: v.python, seen: v,
 		}
 		if v.blocked {
 			t.Call, t.On, t.Holder = v.why.Call, v.why.On, v.why.Holder
@@ -280,14 +280,6 @@ func oneUnless(first bool) int {
 		return 0
 	}
 	return 1
-}
-
-var stateNames = map[byte]string{
-	'R': "running", 'S': "sleeping", 'I': "sleeping", 'D': "uninterruptible", 'T': "stopped", 't': "traced",
-}
-
-func stateName(state byte) string {
-	return cmp.Or(stateNames[state], "state "+string(rune(state)))
 }
 
 // busy is the share of the time from which on a thread that had a processor has moved by that alone.

@@ -26,23 +26,36 @@ const (
 // interval is the time from one window to the next.
 func (p *pace) interval() time.Duration { return p.every << p.level }
 
-// known reports whether the cost of windows is known.
-func (p *pace) known() bool { return len(p.lost) > 0 }
+// whole is the time of a window with its start and stop, in s: it can cost no more.
+func (p *pace) whole() float64 { return max(p.length, p.took).Seconds() }
 
-// window is what a window takes from the job, in s. While that is not known it is the whole window: it can be no more.
-func (p *pace) window() float64 {
-	if !p.known() {
-		return max(p.length, p.took).Seconds()
+// known reports whether the cost of windows is known: where the steps differ, what they say of windows does, too.
+func (p *pace) known() bool { return len(p.lost) > 1 && p.spread() <= p.whole() }
+
+// spread is the standard error of the median of what windows have cost, in s.
+func (p *pace) spread() float64 {
+	middle, apart := median(p.lost), make([]float64, len(p.lost))
+	for i, lost := range p.lost {
+		apart[i] = math.Abs(lost - middle)
 	}
-	return max(median(p.lost), 0)
+	return 1.25 * 1.48 * median(apart) / math.Sqrt(float64(len(p.lost))) // of a normal distribution
 }
 
-// cost is the share of the time that recording costs; NaN if it is not known.
-func (p *pace) cost() float64 {
+// window is what a window may take from the job, in s. While that is not known it is the whole window.
+func (p *pace) window() float64 {
 	if !p.known() {
-		return math.NaN()
+		return p.whole()
 	}
-	return p.window() / p.interval().Seconds()
+	return max(median(p.lost), 0) + p.spread()
+}
+
+// cost is the share of the time that recording costs, and by how much that may be wrong; NaN if it is not known.
+func (p *pace) cost() (share, spread float64) {
+	if !p.known() {
+		return math.NaN(), math.NaN()
+	}
+	interval := p.interval().Seconds()
+	return max(median(p.lost), 0) / interval, p.spread() / interval
 }
 
 // measured takes what a window has cost, in s.

@@ -9,10 +9,31 @@ import "github.com/cudatrace/cudatrace/record"
 // stop of the recording count, too.
 type counter struct {
 	last    record.Steps // 0 before any
-	outside []float64    // ns a step, between two looks of which none was in a window
+	outside []span       // between two looks of which none was in a window
 	inside  float64      // ns a step in the latest window, 0 when not known
 	before  record.Steps // at the beginning of the window whose cost is not known yet; 0 without one
 	until   uint64       // its end, 0 while it goes on
+}
+
+// A span is the time that some steps took.
+type span struct{ took, steps float64 } // took: ns
+
+// fewSteps is the number of steps between two looks up to which single ones show in their mean.
+const fewSteps = 8
+
+// usual is the time of a step outside of windows, in ns. The median leaves a checkpoint out. Where there are few steps
+// between looks, it is no mean: that of steps of random length is a third below.
+func (c *counter) usual() float64 {
+	var all span
+	means, steps := make([]float64, len(c.outside)), make([]float64, len(c.outside))
+	for i, s := range c.outside {
+		means[i], steps[i] = s.took/s.steps, s.steps
+		all.took, all.steps = all.took+s.took, all.steps+s.steps
+	}
+	if median(steps) <= fewSteps {
+		return all.took / all.steps
+	}
+	return median(means)
 }
 
 // keptLooks is the number of times between looks whose median is the time of a step.
@@ -30,7 +51,7 @@ func (c *counter) look(s record.Steps) (lost float64, known bool) {
 	}
 	if steps := s.Count - c.last.Count; steps > 0 && c.before.Count == 0 {
 		if c.last.Count > 0 {
-			c.outside = append(c.outside, float64(s.Last-c.last.Last)/float64(steps))
+			c.outside = append(c.outside, span{float64(s.Last - c.last.Last), float64(steps)})
 			c.outside = c.outside[max(len(c.outside)-keptLooks, 0):]
 		}
 		c.last = s
@@ -58,5 +79,5 @@ func (c *counter) cost(s record.Steps) (lost float64, known bool) {
 		return 0, false
 	}
 	c.inside = took / steps
-	return (took - steps*median(c.outside)) / 1e9, true
+	return (took - steps*c.usual()) / 1e9, true
 }

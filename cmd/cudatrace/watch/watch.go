@@ -7,6 +7,7 @@
 //	watch.go   the service from start to end
 //	pace.go    how often a job is recorded
 //	steps.go   what a window costs
+//	between.go what is seen without one
 //	keep.go    which windows are kept
 package watch
 
@@ -15,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -49,6 +51,9 @@ type Machine interface {
 	Record(pids []int, base string) (lacks string, err error) // one window, and what it lacks
 	Convert(base string) (metrics string, err error)          // what is made of a window, and its metrics
 	Export(m *prometheus.Metrics) error                       // all metrics
+	GPUs() []GPU                                              // use since the call before; nil if it is not known
+	Threads(pid int) map[string]int                           // by state
+	Stuck(pids []int) map[int]string                          // why those are stuck that are
 	Say(line string)
 }
 
@@ -68,13 +73,18 @@ var (
 		Name: "cudatrace_watch_cost_ratio",
 		Help: "part of the time that recording costs the program, by its steps; absent while it is not known",
 	}
+	costErrorNow = &prometheus.Family{
+		Name: "cudatrace_watch_cost_error_ratio", Help: "standard error of the cost, as a part of the time",
+	}
 	stepNow = &prometheus.Family{
 		Name: "cudatrace_watch_step_seconds", Help: "time of a step between windows and in the latest one", Labels: "when",
 	}
 )
 
 // Families are the families of the service, beside those of a recording.
-var Families = []*prometheus.Family{windowsTotal, failedTotal, intervalNow, dutyNow, costNow, stepNow}
+var Families = []*prometheus.Family{
+	windowsTotal, failedTotal, intervalNow, dutyNow, costNow, costErrorNow, stepNow, busyNow, threadsNow, stuckNow,
+}
 
 // lookInterval is the longest time between two looks for armed processes and their steps.
 const lookInterval = 10 * time.Second
@@ -82,6 +92,7 @@ const lookInterval = 10 * time.Second
 // A job is a distributed program, or a program by itself.
 type job struct {
 	pace
+	between
 	key, name string
 	offset    time.Duration // of its windows in the grid
 	processes []record.ArmedProcess
@@ -99,6 +110,8 @@ type service struct {
 	jobs    map[string]*job
 	said    map[string]bool // what was said of what goes on
 	windows int
+
+	threadsAfter uint64 // the states of threads are not read before, ns of CLOCK_MONOTONIC
 }
 
 // Run records until a person ends it, the processes that were named have ended, or the windows are enough.
@@ -111,6 +124,7 @@ func Run(o Options, m Machine) error {
 		if len(s.PIDs) > 0 && len(s.jobs) == 0 {
 			return nil
 		}
+		s.watchQuiet()
 		until := s.Now().Add(lookInterval)
 		j, at := s.first()
 		if j != nil && at.Before(until) {
@@ -154,10 +168,14 @@ func (s *service) look() error {
 			s.export()
 		}
 	}
+	now := s.Now()
 	for _, key := range order {
 		j := s.jobs[key]
 		if j == nil {
 			j = s.begin(key, groups[key])
+		}
+		if j.after.Sub(now) > time.Second { // the clock was set back
+			j.after = now
 		}
 		j.take(groups[key])
 		s.count(j)
@@ -258,16 +276,19 @@ func (s *service) window(j *job, at time.Time) {
 		j.after = at.Add(1)
 	}
 	if err != nil {
-		j.failed++
-		s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
-		if err := remove(s.Folder, name); err != nil {
-			s.Say(err.Error())
+		if s.anyLives(pids) || len(pids) == 0 {
+			j.failed++
+			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
+		}
+		if err := remove(s.Folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // the folder is gone
+			s.once("what windows that failed have left is not removed: " + err.Error())
 		}
 	} else {
 		if j.done++; lacks != "" {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
 		}
-		if j.metrics, err = s.Convert(filepath.Join(s.Folder, name)); err != nil {
+		j.metrics, err = s.Convert(filepath.Join(s.Folder, name))
+		if err != nil && (lacks == "" || !saysIncomplete(err, name)) {
 			s.Say(fmt.Sprintf("%s: %v", name, err))
 		}
 	}
@@ -280,15 +301,43 @@ func (s *service) window(j *job, at time.Time) {
 	}
 }
 
+// saysIncomplete reports whether an error says no more than that the log of a window is not complete.
+func saysIncomplete(err error, name string) bool {
+	text := err.Error()
+	return strings.Contains(text, name+".cudatrace is not complete: ") && !strings.Contains(text, "\n")
+}
+
+// anyLives reports whether a process is still armed. If the list cannot be had, the next look says so.
+func (s *service) anyLives(pids []int) bool {
+	now, err := s.Armed()
+	here := func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) }
+	return err != nil || slices.ContainsFunc(now, here)
+}
+
 // words says what recording a job costs.
 func (j *job) words() string {
+	share, spread := j.cost()
 	switch {
-	case !j.known() && len(j.counters) == 0:
+	case j.known():
+		return fmt.Sprintf("it costs %.2g %% of the time, give or take %.1g %%", 100*share, 100*spread)
+	case len(j.counters) == 0:
 		return "its cost is not known: the program counts no steps (cudatrace.step())"
-	case !j.known():
-		return "its cost is not known yet"
+	case len(j.lost) > 1:
+		return "its cost is not known: its steps differ too much"
+	case j.done > 3 && !j.free():
+		return "its cost is not known: no step is free of windows"
 	}
-	return fmt.Sprintf("it costs %.2g %% of the time", 100*j.cost())
+	return "its cost is not known yet"
+}
+
+// free reports whether a step of a process was free of windows.
+func (j *job) free() bool {
+	for _, c := range j.counters {
+		if len(c.outside) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // tidy removes windows that are too many.
@@ -308,8 +357,11 @@ func (s *service) export() {
 		l.Set(failedTotal, float64(j.failed))
 		l.Set(intervalNow, j.interval().Seconds())
 		l.Set(dutyNow, s.For.Seconds()/j.interval().Seconds())
-		l.Set(costNow, j.cost())
+		share, spread := j.cost()
+		l.Set(costNow, share)
+		l.Set(costErrorNow, spread)
 		j.steps(l)
+		j.export(l)
 		if err := l.Read(j.metrics); err != nil {
 			s.once(err.Error())
 		}
@@ -324,7 +376,7 @@ func (j *job) steps(l *prometheus.Labelled) {
 	var outside, inside []float64
 	for _, c := range j.counters {
 		if len(c.outside) > 0 {
-			outside = append(outside, median(c.outside))
+			outside = append(outside, c.usual())
 		}
 		if c.inside > 0 {
 			inside = append(inside, c.inside)

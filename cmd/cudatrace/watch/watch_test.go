@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,10 @@ type program struct {
 	stall       time.Duration // at the begin of each window
 	rare        time.Duration // every 10,000th step takes so much longer
 
-	recorded bool // by somebody else
+	random   *rand.Rand    // steps of exponential length
+	recorded bool          // by somebody else
+	stops    time.Duration // when it stops for good; 0 for never
+	spins    bool          // its GPU stays busy then
 
 	owed, done float64 // ns: of the step that has begun; that the program has lost to recordings
 	at         float64 // ns on the clock: the beginning of the latest step
@@ -38,13 +42,21 @@ type machine struct {
 	t        *testing.T
 	now, end time.Duration
 	programs []*program
-	fail     func(window int) error // of recording
-	full     func(window int) error // of converting
+	steps    map[time.Duration]time.Duration // of the clock, by when
+	clock    time.Duration                   // of its steps so far
+	fail     func(window int) error          // of recording
+	full     func(window int) error          // of converting
 	windows  []recorded
 	said     []string
+	costs    []told
+	hidden   bool // NVML does not see the programs' PIDs
+	asked    int  // how often processes were looked at
 	metrics  string
 	folder   string
 }
+
+// A told is a cost that was exported.
+type told struct{ cost, spread float64 }
 
 type recorded struct {
 	at, until time.Duration
@@ -57,7 +69,16 @@ const starting = 100 * time.Millisecond
 
 var epoch = time.Unix(1_800_000_000, 0)
 
-func (m *machine) Now() time.Time    { return epoch.Add(m.now) }
+func (m *machine) Now() time.Time {
+	for at, by := range m.steps {
+		if m.now >= at {
+			m.clock += by
+			delete(m.steps, at)
+		}
+	}
+	return epoch.Add(m.now + m.clock)
+}
+
 func (m *machine) Monotonic() uint64 { return uint64(m.now) }
 func (m *machine) Say(line string)   { m.said = append(m.said, line) }
 
@@ -70,7 +91,7 @@ func (m *machine) Await(until time.Time) bool {
 func (m *machine) pass(d time.Duration, pids []int) {
 	d = max(d, 0)
 	for _, p := range m.programs {
-		if p.step == 0 || !m.lives(p) {
+		if p.step == 0 || !m.lives(p) || m.stopped(p) {
 			continue
 		}
 		factor, from := 1.0, float64(m.now)
@@ -83,6 +104,9 @@ func (m *machine) pass(d time.Duration, pids []int) {
 		for left > 0 {
 			if p.owed <= 0 {
 				p.owed, p.at, p.steps = float64(p.step), from, p.steps+1
+				if p.random != nil {
+					p.owed *= p.random.ExpFloat64()
+				}
 				if p.rare > 0 && p.steps%10_000 == 0 {
 					p.owed += float64(p.rare)
 				}
@@ -146,7 +170,47 @@ func (m *machine) Export(metrics *prometheus.Metrics) error {
 	var text strings.Builder
 	err := metrics.Write(&text)
 	m.metrics = text.String()
+	if _, after, found := strings.Cut(m.metrics, "cudatrace_watch_cost_ratio{job=\"pid-7\"} "); found {
+		var c told
+		_, rest, _ := strings.Cut(m.metrics, "cudatrace_watch_cost_error_ratio{job=\"pid-7\"} ")
+		_, err1 := fmt.Sscan(after, &c.cost)
+		_, err2 := fmt.Sscan(rest, &c.spread)
+		m.costs, err = append(m.costs, c), errors.Join(err, err1, err2)
+	}
 	return err
+}
+
+func (m *machine) stopped(p *program) bool { return p.stops > 0 && m.now >= p.stops }
+
+// GPUs has a GPU for each program.
+func (m *machine) GPUs() (list []GPU) {
+	for _, p := range m.programs {
+		if !m.lives(p) {
+			continue
+		}
+		g := GPU{UUID: fmt.Sprint("GPU-", p.pid), Busy: 0.5, PIDs: []int{p.pid}}
+		if m.stopped(p) && !p.spins {
+			g.Busy = 0
+		}
+		if m.hidden {
+			g.PIDs = nil
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+func (m *machine) Threads(int) map[string]int { return map[string]int{"running": 1, "sleeping": 4} }
+
+func (m *machine) Stuck(pids []int) map[int]string {
+	m.asked++
+	why := make(map[int]string)
+	for _, p := range m.programs {
+		if m.stopped(p) && slices.Contains(pids, p.pid) {
+			why[p.pid] = "the main thread waits for a lock"
+		}
+	}
+	return why
 }
 
 // run runs the service for a time.
@@ -215,6 +279,48 @@ func TestCost(t *testing.T) {
 		t.Errorf("steps of %g and %g s", between, window)
 	}
 }
+
+// Of a program whose steps do not tell what windows cost, no cost is exported, and a line says why; else it is near what
+// the program has lost.
+func TestCostOfOddSteps(t *testing.T) {
+	t.Parallel()
+	const hours, known, unknown = 8 * time.Hour, "it costs ", "its cost is not known: "
+	for name, c := range map[string]struct {
+		program
+		said string
+	}{
+		"none":                    {program{}, unknown + "the program counts no steps (cudatrace.step())"},
+		"short, irregular":        {program{step: 100 * time.Millisecond, random: random()}, known},
+		"longer than a window":    {program{step: 7 * time.Second}, known},
+		"irregular":               {program{step: time.Second, random: random()}, known},
+		"long and irregular":      {program{step: 50 * time.Second, random: random()}, unknown + "its steps differ"},
+		"longer than an interval": {program{step: 5 * time.Minute}, unknown + "no step is free of windows"},
+	} {
+		p := c.program
+		p.pid, p.slower = 7, 1.1
+		m := &machine{t: t, programs: []*program{&p}}
+		m.run(t, hours, Options{})
+		lost, off, said := p.done/float64(hours), 0, 0
+		for _, told := range m.costs {
+			if math.Abs(told.cost-lost) > 3*told.spread+0.001 {
+				off++
+			}
+		}
+		for _, line := range m.said {
+			if strings.Contains(line, c.said) {
+				said++
+			}
+		}
+		if off > len(m.costs)/10 {
+			t.Errorf("%s: %d of %d costs are wrong", name, off, len(m.costs))
+		}
+		if said < len(m.windows)*3/4 || (c.said == known) != (len(m.costs) > 0) {
+			t.Errorf("%s: %d windows, %d costs, said %q", name, len(m.windows), len(m.costs), m.said)
+		}
+	}
+}
+
+func random() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
 // moments are when the windows of a job began.
 func (m *machine) moments(pid int) (list []string) {
@@ -310,6 +416,87 @@ func TestFaults(t *testing.T) {
 		if !strings.HasSuffix(f.Name(), ".cudatrace") {
 			t.Errorf("%s is left", f.Name())
 		}
+	}
+}
+
+// Whichever way the clock steps, windows go on to come as often.
+func TestClockSteps(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, step: time.Second, slower: 1}}}
+	m.steps = map[time.Duration]time.Duration{
+		time.Hour: -5 * time.Hour, 2 * time.Hour: 9 * time.Hour, 3 * time.Hour: -time.Minute,
+	}
+	m.run(t, 4*time.Hour, Options{})
+	for i, w := range m.windows[1:] {
+		if apart := w.at - m.windows[i].at; apart > 5*time.Minute {
+			t.Errorf("%s between the windows at %s and %s", apart, m.windows[i].at, w.at)
+		}
+	}
+	if len(m.windows) < 210 || m.windows[len(m.windows)-1].at < 4*time.Hour-5*time.Minute {
+		t.Errorf("%d windows", len(m.windows))
+	}
+}
+
+// A program that ends before its window, or in its first moments, is no fault.
+func TestEndedBefore(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1, until: time.Hour}, {pid: 2}}}
+	m.fail = func(int) error {
+		if m.windows[len(m.windows)-1].pids[0] == 1 {
+			m.programs[0].until = m.now
+			return errors.New("there is no process 1")
+		}
+		return nil
+	}
+	m.run(t, 2*time.Hour, Options{Quiet: true})
+	if len(m.said) > 0 || len(m.moments(1)) != 1 {
+		t.Errorf("it said %q", m.said)
+	}
+}
+
+// When a job's GPUs are idle, or its steps stand still while they spin, its processes are looked at; the cause is said
+// once, and the metrics have it as long as it lasts.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+	const idle, still = "its GPUs have been idle for ", "no step has begun for "
+	for name, c := range map[string]struct {
+		program program
+		hidden  bool
+		want    string
+	}{
+		"idle":              {program{stops: time.Hour}, false, idle},
+		"idle, only GPU":    {program{stops: time.Hour}, true, idle},
+		"spins":             {program{stops: time.Hour, spins: true, step: time.Second, slower: 1}, false, still},
+		"spins, no steps":   {program{stops: time.Hour, spins: true}, false, ""},
+		"goes on":           {program{step: time.Second, slower: 1}, false, ""},
+		"goes on, no steps": {program{}, false, ""},
+		"long steps":        {program{step: 4 * time.Minute, slower: 1}, false, ""},
+	} {
+		p := c.program
+		p.pid = 7
+		m := &machine{t: t, programs: []*program{&p}, hidden: c.hidden}
+		m.run(t, 2*time.Hour, Options{Quiet: true})
+		got := strings.Join(m.said, "\n")
+		if c.want != "" && (!strings.HasPrefix(got, "pid-7: "+c.want) || len(m.said) != 1 ||
+			!strings.HasSuffix(got, ": process 7 is stuck: the main thread waits for a lock")) || c.want == "" && got != "" {
+			t.Errorf("%s: it said %q", name, got)
+		}
+		stuck := strings.Contains(m.metrics, "cudatrace_watch_stuck_processes{job=\"pid-7\"} 1\n")
+		if stuck != (c.want != "") || c.want == "" && m.asked > 0 || m.asked > 62 {
+			t.Errorf("%s: looked %d times\n%s", name, m.asked, m.metrics)
+		}
+		if !strings.Contains(m.metrics, `cudatrace_watch_threads{job="pid-7",state="sleeping"} 4`) {
+			t.Errorf("%s:\n%s", name, m.metrics)
+		}
+	}
+	// Of several GPUs, those count whose processes NVML names.
+	m := &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
+		t.Errorf("it said %q", m.said)
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1, stops: time.Hour, job: "a"}, {pid: 2, job: "a"}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
+		t.Errorf("one rank computes, and it said %q", m.said)
 	}
 }
 

@@ -2,6 +2,7 @@
 import ctypes
 import functools
 import os
+import threading
 import time
 from types import TracebackType
 from typing import Any, Callable, List, Optional, Type, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, Callable, List, Optional, Type, TypeVar
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # The library that CUDA loads when a recorder has started this program. 'run --armed' sets the other variable only:
-# its recordings have no ranges, but 'cudatrace watch' reads how many steps have begun, and when the latest one did.
+# its recordings have no ranges, but steps: the recorder, and 'cudatrace watch', read them from memory.
 _path = os.environ.get("NVTX_INJECTION64_PATH", "")
 _wanted = os.path.basename(_path) == "libcudatrace.so"
 _start: Optional[Callable[[bytes], int]] = None
@@ -20,11 +21,13 @@ _open_step = 0
 
 _armed = not _path and os.path.basename(os.environ.get("CUDA_INJECTION64_PATH", "")) == "libcudatrace.so"
 _counted: Any = None
+_KEPT = 4094  # the latest steps: record/steps.go
 
 
-def _count() -> None:
-    """Counts a step where another process can read it, whether one does or not: in memory with a name that
-    /proc/PID/maps shows."""
+def _count(number: int) -> None:
+    """Notes a step where another process can read it, whether one does or not: in memory with a name that
+    /proc/PID/maps shows. It has the beginning of the latest step, the number of steps, the thread, _KEPT, and for each of
+    the latest steps its beginning and its number."""
     global _armed, _counted
     if _counted is None:
         _armed = False  # it stays so if the memory is not to be had
@@ -34,17 +37,20 @@ def _count() -> None:
             libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
             file = os.memfd_create("cudatrace-steps")
             try:
-                os.ftruncate(file, 4096)
-                at = libc.mmap(None, 4096, 3, 1, file, 0)  # to read and write, shared
+                os.ftruncate(file, 65536)
+                at = libc.mmap(None, 65536, 3, 1, file, 0)  # to read and write, shared
             finally:
                 os.close(file)
         except (OSError, AttributeError):
             return
         if at is None or at == ctypes.c_void_p(-1).value:
             return
-        _armed, _counted = True, (ctypes.c_uint64 * 2).from_address(at)
-    _counted[0] = time.monotonic_ns()
-    _counted[1] += 1
+        _armed, _counted = True, (ctypes.c_uint64 * (4 + 2 * _KEPT)).from_address(at)
+        _counted[2], _counted[3] = threading.get_native_id(), _KEPT
+    now, count = time.monotonic_ns(), _counted[1]
+    at = 4 + count % _KEPT * 2
+    _counted[at], _counted[at + 1] = now, number
+    _counted[0], _counted[1] = now, count + 1
 
 
 def _forget() -> None:
@@ -82,17 +88,19 @@ def step(n: Optional[int] = None) -> None:
 
     Without n steps are counted, from 0 or on from the last n. A step is an NVTX range "step 7". The one that is open at
     the end of the program is no step: call it once more behind the loop. Does nothing in a program that is not recorded,
-    and before CUDA has started; one that 'cudatrace run --armed' started counts its steps for 'cudatrace watch'.
+    and before CUDA has started; one that 'cudatrace run --armed' started keeps its latest steps for a recorder that comes.
     """
     global _next_step, _open_step
     if n is not None:
         n = int(n)  # what is no number fails in a program that is not recorded, too
-    if _armed:
-        _count()
-    if not _wanted:
+    if not (_armed or _wanted):
         return
     number = _next_step if n is None else n
     _next_step = number + 1
+    if _armed:
+        _count(number)
+    if not _wanted:
+        return
     if _start is not None or _found():
         if _open_step:
             _end(_open_step)

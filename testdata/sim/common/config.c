@@ -46,6 +46,7 @@ static const struct {
 	{"CUDASIM_NVML_NO_GPM", &config.nvml_no_gpm, 0},
 	{"CUDASIM_NVML_NO_HISTORY", &config.nvml_no_history, 0},
 	{"CUDASIM_NVML_NVLINK", &config.nvml_nvlink, 0},
+	{"CUDASIM_NVML_UTILIZATION", &config.nvml_utilization, 37},
 	{"CUDASIM_NVML_PID", &config.nvml_pid, 0},
 	{"CUDASIM_NVML_OTHER_PID", &config.nvml_other_pid, 0},
 	{"CUDASIM_NVML_FAIL", &config.nvml_fail, 0},

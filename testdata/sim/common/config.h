@@ -37,6 +37,7 @@ struct sim_config {
 	uint64_t nvml_nvlink;   /* CUDASIM_NVML_NVLINK: 1: NVLinks are active */
 	uint64_t nvml_pid;      /* CUDASIM_NVML_PID: a process that uses all GPUs; 0: none */
 	uint64_t nvml_other_pid; /* CUDASIM_NVML_OTHER_PID: another one */
+	uint64_t nvml_utilization; /* CUDASIM_NVML_UTILIZATION: of all GPUs, in percent */
 	uint64_t nvml_fail;     /* CUDASIM_NVML_FAIL: so many readings of the SM clock, and of GPM, fail */
 	uint64_t nvml_fail_from; /* CUDASIM_NVML_FAIL_FROM: from this one on, counted from 0 */
 	uint64_t pm_init_error; /* CUDASIM_PM_INIT_ERROR: error that cuptiProfilerInitialize returns */

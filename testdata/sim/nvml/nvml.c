@@ -5,7 +5,7 @@
  *   power        100 W and a watt more each 20 ms of CLOCK_REALTIME, up to 199 W, then from 100 W again
  *   SM clock     1980 MHz; memory clock 3201 MHz; temperatures 40 and 45 degrees, and one more each GPU
  *   reasons      the power cap in every second half second of CLOCK_MONOTONIC, else none
- *   utilisation  37 and 12 %; memory in use: 1 GiB
+ *   utilisation  CUDASIM_NVML_UTILIZATION (37) and 12 %; memory in use: 1 GiB
  *   GPM          counters that move every 100 ms of CLOCK_MONOTONIC, see gpm.c
  */
 #include <stdio.h>
@@ -117,7 +117,7 @@ EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(void *device, unsigned long
 EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates)
 {
 	(void)device;
-	rates[0] = 37;
+	rates[0] = (unsigned)sim_config()->nvml_utilization;
 	rates[1] = 12;
 	return 0;
 }
