@@ -161,12 +161,6 @@ func TestWrongValues(t *testing.T) {
 			`stats: --ranks "5-2" is no list of ranks: the range 5-2 ends before it begins: write ranks, ` +
 				`ranges and "last"`},
 		{"convert x --ranks first", `convert: --ranks "first" is no list of ranks: "first" is no rank`},
-		{"stats x --min-cost 5", `stats: --min-cost "5" is not a share: write 1% or 0.5%`},
-		{"stats x --min-cost -1%", `stats: --min-cost "-1%" is not a share`},
-		{"stats x --min-gap soon", `stats: --min-gap "soon" is not a time`},
-		{"stats x --min-repeats 0", `stats: --min-repeats "0" is not a number from 1 on`},
-		{"stats x --min-kernels many", `stats: --min-kernels "many" is not a number from 1 on`},
-		{"stats x --small-copy x", `stats: --small-copy "x" is not a size`},
 		{"stats x --max-slices 5M", "stats: unknown option --max-slices"},
 		{"convert x --max-slices 0",
 			`^cudatrace: convert: --max-slices "0" is not a number of things: write 500000, 500K or 4M`},

@@ -71,7 +71,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			f := must.Get(os.Create(out))(t)
 			defer f.Close()
 			must.Get(convert.FilesTo([]convert.Log{log}, f, convert.TraceOptions{Compress: output.None}))(t)
-			tr, s, all := tptest.Open(t, out), stats.NewWith(short), make(map[string]*table.Table)
+			tr, s, all := tptest.Open(t, out), stats.NewShort(), make(map[string]*table.Table)
 			must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, s))(t)
 			for _, r := range s.Tables(stats.Facts{Startup: true}) {
 				all[r.Name] = r
@@ -84,7 +84,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 					continue
 				}
 				at := func(key string) string { return fmt.Sprint(ahead + int64(cell(found, row, key).(uint64))) }
-				sql := strings.NewReplacer("FROM", at("first_ns"), "TO", at("last_ns"), "GAP", fmt.Sprint(short.Gap)).Replace(figures[kind])
+				sql := strings.NewReplacer("FROM", at("first_ns"), "TO", at("last_ns"), "GAP", "1000000").Replace(figures[kind])
 				cost, _ := cell(found, row, "cost_ns").(uint64)
 				sums := tr.Values(sql)[0]
 				count, took := sums[0].(int64), sums[1].(int64)

@@ -414,7 +414,7 @@ func TestFindings(t *testing.T) {
 			h.run(p)
 			log := convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
 			reports := func(f convert.Filter) map[string]*table.Table {
-				s, all := stats.NewWith(short), make(map[string]*table.Table)
+				s, all := stats.NewShort(), make(map[string]*table.Table)
 				if _, err := convert.Timeline([]convert.Log{log}, convert.Options{Filter: f}, s); err != nil {
 					t.Fatalf("%+v: %v", f, err)
 				}
@@ -705,7 +705,7 @@ func TestFindingLines(t *testing.T) {
 		p := newProgram()
 		p.wait("cudaStreamSynchronize")
 		c.run(p)
-		s := stats.NewWith(short)
+		s := stats.NewShort()
 		must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 		tables := s.Tables(stats.Facts{})
 		r := tables[0]
@@ -771,7 +771,7 @@ func TestFindingPlaces(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			c.run(p)
-			s := stats.NewWith(short)
+			s := stats.NewShort()
 			must.Get(convert.Timeline([]convert.Log{{Name: "log", Open: logtest.InMemory(p.bytes(t))}}, convert.Options{}, s))(t)
 			tables := s.Tables(stats.Facts{})
 			r := tables[0]

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/record/must"
 )
 
@@ -161,10 +160,3 @@ func (p *program) bytes(t testing.TB) []byte {
 	data := must.Get(logtest.Assembled(strings.ReplaceAll(p.log.String(), "pid=10 ", fmt.Sprintf("pid=%d ", p.pid))))(t)
 	return data
 }
-
-// short are the default thresholds, for programs that take less than real ones.
-var short = func() findings.Thresholds {
-	t := findings.Defaults
-	t.Least = 0
-	return t
-}()

@@ -47,7 +47,7 @@ const mostOwners = 4
 // idles reports whether a GPU is idle for so long that it is worth a finding.
 func (r *report) idles(g *SteadyIdle) bool {
 	ns := g.time()
-	return float64(ns) > idleShare*float64(r.steady.length()) && r.limits.Worth(ns, r.steady.length())
+	return float64(ns) > idleShare*float64(r.steady.length()) && r.collector.Worth(ns, r.steady.length())
 }
 
 // inAll says how long the GPU is idle, and what the launching threads did meanwhile.

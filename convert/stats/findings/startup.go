@@ -265,7 +265,7 @@ func (r *report) startup() *Finding {
 		first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From),
 		longest: []moment{{at: p.first}},
 	}
-	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
+	if len(p.worked) == 0 || !r.collector.Worth(e.cost, p.last-p.first) {
 		return nil
 	}
 	t := p.starts.tally(func(x *timed) *evidence { return x.before(r.steady.From) })
