@@ -201,7 +201,6 @@ func TestWrongValues(t *testing.T) {
 		{"top -", "not standard input"},
 		{"open", "^cudatrace: open: no trace and no log given; see 'cudatrace help open'$"},
 		{"open a b", "open: takes one trace or log"},
-		{"open a --direct --port 5", "open: --direct needs port 9001: --port does not apply"},
 		{"open a --port 0", "open: --port must be between 1 and 65535"},
 		{"open a --ui ui.perfetto.dev", "open: --ui ui.perfetto.dev: it must begin with https:// or http://"},
 		{"open a --timeout 0", "open: --timeout must be longer than 0"},
