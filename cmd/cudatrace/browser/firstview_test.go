@@ -67,7 +67,7 @@ func TestFirstViewNothing(t *testing.T) {
 	for name, trace := range map[string]string{
 		"nothing": "", "a view that ends before it begins": string(viewed(t, perfetto.View{From: 2, To: 1})),
 		"a view of another form": strings.Replace(string(viewed(t, perfetto.View{From: 1, To: 2})), `{"start":`, `["start":`, 1),
-		 "JSON": `{"traceEvents": []}`, "text": "hello", "an empty packet": "\x0a\x00",
+		"JSON":                   `{"traceEvents": []}`, "text": "hello", "an empty packet": "\x0a\x00",
 		"a length without end": "\x0a" + strings.Repeat("\xff", 20), "a packet longer than a trace can be": "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\x7f",
 	} {
 		if v, err := FirstView(strings.NewReader(trace)); err != nil || v.To != 0 {
