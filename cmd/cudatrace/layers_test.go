@@ -29,7 +29,6 @@ var layers = []struct {
 	{"convert/internal/critical", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
 	{"convert/internal/steppaths", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
 	{"convert/live", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/selection", shown},
 	{"convert/sampled", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
 	{"convert/internal/join", []string{module + "convert/output", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
 	{"convert/internal/pipeline", []string{module + "record/tracelog", module + "convert/internal/join", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
