@@ -3,6 +3,7 @@ package live
 import (
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -48,7 +49,7 @@ func (f *Figures) add(o *Figures) {
 	}{{&f.Calls, o.Calls}, {&f.CallTime, o.CallTime}, {&f.Launches, o.Launches}, {&f.Failed, o.Failed},
 		{&f.Kernels, o.Kernels},
 		{&f.Copies, o.Copies}, {&f.Memsets, o.Memsets}, {&f.GPUTime, o.GPUTime}, {&f.Lost, o.Lost}} {
-		*x.to = sum(*x.to, x.more)
+		*x.to = sketch.Sum(*x.to, x.more)
 	}
 }
 
@@ -69,7 +70,7 @@ type Count struct {
 func (c *Count) Mean() uint64 { return c.Time / max(c.N, 1) }
 
 func (c *Count) add(o Count) {
-	c.N, c.Time, c.Bytes = sum(c.N, o.N), sum(c.Time, o.Time), sum(c.Bytes, o.Bytes)
+	c.N, c.Time, c.Bytes = sketch.Sum(c.N, o.N), sketch.Sum(c.Time, o.Time), sketch.Sum(c.Bytes, o.Bytes)
 }
 
 // A GPU is a device.
@@ -87,11 +88,3 @@ type GPU struct {
 
 // A Memory is allocated memory in bytes, when the report was made.
 type Memory struct{ Live, Peak uint64 }
-
-// sum is the sum of two numbers, or the largest number.
-func sum(a, b uint64) uint64 {
-	if a+b < a {
-		return ^uint64(0)
-	}
-	return a + b
-}

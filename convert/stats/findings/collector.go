@@ -387,7 +387,7 @@ func (s *Stream) copy(w *timeline.Work) {
 func (t *timed) copied(w *timeline.Work, bytes uint64) {
 	e := t.at(w.Call.Start)
 	e.add(w.Call.Start, callTime(w))
-	e.bytes = sum(e.bytes, bytes)
+	e.bytes = sketch.Sum(e.bytes, bytes)
 	if w.Call.Async {
 		e.async++
 	}
@@ -401,7 +401,7 @@ func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape, line *timeline.Pyth
 			r.line = line
 		}
 	}
-	r.bytes = sum(r.bytes, m.Bytes)
+	r.bytes = sketch.Sum(r.bytes, m.Bytes)
 	if len(r.list) < leastRun {
 		r.list = append(r.list, moment{w.Call.Start, callTime(w)})
 		return
@@ -424,7 +424,7 @@ func (s *Stream) endRun() {
 		all := s.small.of(cudaapi.MemcpyKindName(r.kind)).at(r.list[0].at)
 		all.join(&copies)
 		all.runs++
-		all.bytes = sum(all.bytes, r.bytes)
+		all.bytes = sketch.Sum(all.bytes, r.bytes)
 	}
 	*r = run{list: r.list[:0], rest: evidence{longest: r.rest.longest[:0]}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -36,7 +37,7 @@ func (f SteadyIdles) on(p *processHabits, gpu uint32) *SteadyIdle {
 // time is the time of all rows, in ns.
 func (g *SteadyIdle) time() (ns uint64) {
 	for _, r := range g.Rows {
-		ns = sum(ns, r.Time)
+		ns = sketch.Sum(ns, r.Time)
 	}
 	return ns
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -290,7 +291,7 @@ func once(startups []Finding) []Finding {
 	}
 	all := uint64(0)
 	for i := range startups {
-		all = sum(all, startups[i].Cost)
+		all = sketch.Sum(all, startups[i].Cost)
 	}
 	f := Sorted(startups)[0]
 	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up",
