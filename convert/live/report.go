@@ -28,15 +28,15 @@ func (r *Report) Length() uint64 { return r.To - r.From }
 
 // Figures count what happened.
 type Figures struct {
-	Calls    uint64 // outermost calls that returned
-	CallTime uint64 // ns in them, of all threads
-	Launches uint64 // calls that launch a kernel or a graph
-	Failed   uint64 // outermost calls that returned an error
-	Kernels  uint64 // that ended
-	Copies   uint64 // that ended
-	Memsets  uint64 // that ended
-	GPUTime  uint64 // ns of all work, of all streams
-	Lost     uint64 // records
+	Calls    uint64 `json:"calls"`    // outermost calls that returned
+	CallTime uint64 `json:"call_ns"`  // ns in them, of all threads
+	Launches uint64 `json:"launches"` // calls that launch a kernel or a graph
+	Failed   uint64 `json:"failed"`   // outermost calls that returned an error
+	Kernels  uint64 `json:"kernels"`  // that ended
+	Copies   uint64 `json:"copies"`   // that ended
+	Memsets  uint64 `json:"memsets"`  // that ended
+	GPUTime  uint64 `json:"gpu_ns"`   // ns of all work, of all streams
+	Lost     uint64 `json:"lost"`     // records
 }
 
 // Work is the number of all pieces of GPU work.
@@ -55,15 +55,16 @@ func (f *Figures) add(o *Figures) {
 
 // A Row counts what has a name.
 type Row struct {
-	Name     string
-	Now, All Count
+	Name string `json:"name"`
+	Now  Count  `json:"now"`
+	All  Count  `json:"all"`
 }
 
 // A Count counts things, with their time or size where they have one.
 type Count struct {
-	N     uint64
-	Time  uint64 // ns
-	Bytes uint64
+	N     uint64 `json:"count"`
+	Time  uint64 `json:"ns"`
+	Bytes uint64 `json:"bytes"`
 }
 
 // Mean is the mean time in ns.
