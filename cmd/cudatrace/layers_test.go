@@ -131,7 +131,7 @@ var dataPath = []struct{ name, imports string }{
 	{"steps", "activity timeline"},
 	{"critical", "activity timeline"},
 	{"steppaths", "activity critical steps timeline"},
-	{"live", "activity query timeline"},
+	{"live", "activity query sketch timeline"},
 	{"pfsink", "activity critical occupancy perfetto steppaths steps timeline"},
 	{"chromesink", "activity occupancy steppaths timeline"},
 	{"stats/table", ""},
