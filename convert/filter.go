@@ -27,7 +27,7 @@ type Filter struct {
 	Devices        []uint32   // as the process numbers them; limits GPU work
 	Streams        []uint32   // limits GPU work
 	Name           string     // a glob for the names of calls, kernels and ranges
-	// a glob for the callers of calls (selection.MatchCaller); limits calls, and the work that they caused
+	// a glob for the callers of calls (selection.matchCaller); limits calls, and the work that they caused
 	Caller string
 	// a glob for the Python frames above calls (selection.MatchPython); limits calls, and the work that they caused
 	Python      string

@@ -14,8 +14,8 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/parquetsink"
 	"github.com/cudatrace/cudatrace/convert/internal/pfsink"
 	"github.com/cudatrace/cudatrace/convert/internal/pprofsink"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/output"
-	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )

@@ -3,7 +3,7 @@ package convert
 import (
 	"github.com/cudatrace/cudatrace/convert/internal/join"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
-	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )

@@ -5,7 +5,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -110,37 +109,6 @@ func TestCallersOfProcesses(t *testing.T) {
 	}
 }
 
-// A dump of the calls of some callers has their records and those of their work.
-func TestDumpCaller(t *testing.T) {
-	t.Parallel()
-	log := callerLog(t)
-	for glob, want := range map[string][]string{
-		"libcublasLt*": {"call 4000", "call 8400", "api 4050", "kernel 4500"},
-		"app: main*":   {"call 7000", "api 7050", "kernel 7200"},
-		"*at::*": {"call 2000", "call 2600", "call 8000", "call 8200", "call 9100", "call 9400", "call 10100", "call 11400",
-			"api 2650", "api 11000", "kernel 3500", "kernel 11500"},
-		"nothing": nil,
-	} {
-		var stdout, stderr bytes.Buffer
-		if code := run([]string{"cudatrace", "dump", log, "--raw", "--kind", "call,api,kernel,memcpy", "--caller", glob}, &stdout, &stderr); code != 0 && want != nil {
-			t.Fatalf("%s: exit code %d\n%s", glob, code, &stderr)
-		}
-		var got []string
-		for line := range strings.Lines(stdout.String()) {
-			for _, word := range strings.Fields(line) {
-				if at, ok := strings.CutPrefix(strings.TrimPrefix(word, "enter="), "start="); ok || strings.HasPrefix(word, "enter=") {
-					got = append(got, strings.Fields(line)[0]+" "+at)
-				}
-			}
-		}
-		slices.Sort(got)
-		slices.Sort(want)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, &stdout)
-		}
-	}
-}
-
 func TestInfoCallers(t *testing.T) {
 	t.Parallel()
 	stdout, _ := succeed(t, "info", callerLog(t))
@@ -163,15 +131,15 @@ func TestUnnamedLaunches(t *testing.T) {
 	}
 }
 
-// A trace of the calls below some Python frames has these and their GPU work; a dump has their API records and their work.
+// A trace of the calls below some Python frames has these and their GPU work.
 func TestPythonFilter(t *testing.T) {
 	t.Parallel()
 	log := textLog(t, "python")
-	for glob, want := range map[string]struct{ trace, dump string }{
-		"train.py:7":     {"cuLaunchKernel, plain", "api 101, kernel 101"},
-		"main":           {"cuLaunchKernel, cudaLaunchKernel, cuLaunchKernel, plain, plain", "api 101, api 102, api 102, kernel 101, kernel 102"},
-		"*/torch/nn/*":   {"cuLaunchKernel, plain", "api 101, kernel 101"},
-		"threading.py:*": {"cuLaunchKernel, plain", "api 103, kernel 103"},
+	for glob, want := range map[string]string{
+		"train.py:7":     "cuLaunchKernel, plain",
+		"main":           "cuLaunchKernel, cudaLaunchKernel, cuLaunchKernel, plain, plain",
+		"*/torch/nn/*":   "cuLaunchKernel, plain",
+		"threading.py:*": "cuLaunchKernel, plain",
 	} {
 		trace, _ := converted(t, log, "--python", glob)
 		tr := tptest.Open(t, trace)
@@ -180,18 +148,9 @@ func TestPythonFilter(t *testing.T) {
 		for _, row := range tr.Values("select name from slice where coalesce(category, '') not in ('program', 'python') order by id in (select id from gpu_slice), ts") {
 			names = append(names, fmt.Sprint(row...))
 		}
-		goldentest.Same(t, want.trace, strings.Join(names, ", "), "%s", glob)
-		stdout, _ := succeed(t, "dump", log, "--raw", "--kind", "call,api,kernel", "--python", glob)
-		var records []string
-		for _, found := range regexp.MustCompile(`(?m)^(\w+) .*correlation=(\d+)`).FindAllStringSubmatch(stdout, -1) {
-			records = append(records, found[1]+" "+found[2])
-		}
-		slices.Sort(records)
-		if diff := cmp.Diff(want.dump, strings.Join(records, ", ")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s\n%s", glob, diff, stdout)
-		}
+		goldentest.Same(t, want, strings.Join(names, ", "), "%s", glob)
 	}
-	for _, command := range []string{"convert", "stats", "dump"} {
+	for _, command := range []string{"convert", "stats"} {
 		for glob, want := range map[string]string{"nowhere.py": "matches --python nowhere.py", "[": `--python "[" is not a pattern`} {
 			var stdout, stderr bytes.Buffer
 			if code := run([]string{"cudatrace", command, log, "--python", glob}, &stdout, &stderr); code == 0 || !strings.Contains(stderr.String(), want) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -60,11 +59,8 @@ func dumpFilters() []cli.Flag {
 		&cli.StringFlag{Category: partGroup, Name: "kind", Usage: "only records of these `KINDS`: call,kernel,memcpy"},
 		&cli.StringFlag{Category: partGroup, Name: "pid", Usage: "only records of the processes with these `PIDS`"},
 		&cli.StringFlag{Category: partGroup, Name: "tid", Usage: "only records of the threads with these `TIDS`"},
-		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`, and their samples"},
+		&cli.StringFlag{Category: partGroup, Name: "device", Usage: "only GPU work on these `DEVICES`"},
 		&cli.StringFlag{Category: partGroup, Name: "stream", Usage: "only GPU work on these `STREAMS`"},
-		callerFlag("and the GPU work that they caused; records of other kinds stay"),
-		pythonFlag("only API records of calls made below a Python frame whose file, function or line matches `GLOB`, and " +
-			"the GPU work that they caused; uprobes' records have no frames"),
 		&cli.StringFlag{Category: partGroup, Name: "from", Usage: "only events that end after `TIME`"},
 		&cli.StringFlag{Category: partGroup, Name: "to", Usage: "only events that begin before `TIME`"},
 	}
@@ -86,7 +82,7 @@ func runDump(c *cli.Context, con *console.Console) error {
 	defer r.Close()
 	filters := chosen(c, dumpFilters())
 	matched := filters == ""
-	o.Wants = noting(&matched, o, c.String("caller") != "" || c.String("python") != "")
+	o.Wants = noting(&matched, &o.Filter)
 	if err := logtext.Dump(con.Text(), r, o); err != nil {
 		return err
 	}
@@ -105,17 +101,12 @@ func runDump(c *cli.Context, con *console.Console) error {
 	return nil
 }
 
-// noting notes whether a record is shown that a person asked for: one of the named kinds, else an event, with --caller
-// or --python a call or its work, with --tid a call or a range, with --device and --stream GPU work.
-func noting(matched *bool, o logtext.Options, byCall bool) func(*tracelog.Block, int) bool {
-	wants := o.Wants
-	return func(b *tracelog.Block, i int) bool {
-		if wants != nil && !wants(b, i) {
-			return false
-		}
+// noting notes whether a record is shown that a person asked for: one of the named kinds, else an event, with --tid a
+// call or a range, with --device and --stream GPU work.
+func noting(matched *bool, f *tracelog.Filter) func(*tracelog.Block, int) bool {
+	return func(b *tracelog.Block, _ int) bool {
 		l := schema.LayoutOf(b.Kind)
-		*matched = *matched || len(o.Filter.Kinds) > 0 ||
-			l != nil && l.Role == schema.Event && (!byCall || hasCaller(b.Kind)) && chosenBy(&o.Filter, b.Kind)
+		*matched = *matched || len(f.Kinds) > 0 || l != nil && l.Role == schema.Event && chosenBy(f, b.Kind)
 		return true
 	}
 }
@@ -129,7 +120,7 @@ func chosenBy(f *tracelog.Filter, k tracelog.Kind) bool {
 		return true
 	}
 	threads := k == tracelog.KindCall || k == tracelog.KindAPI || k == tracelog.KindMarker || k == tracelog.KindNCCLCall
-	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0 || k == tracelog.KindSample) &&
+	return (len(f.TIDs) == 0 || threads) && (len(f.Devices) == 0 || l.Device >= 0) &&
 		(len(f.Streams) == 0 || l.Stream >= 0)
 }
 
@@ -147,20 +138,6 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 	if o.Filter, err = dumpFilter(c, begin, o.JSON || c.Bool("raw")); err != nil {
 		return o, err
 	}
-	if caller, python := c.String("caller"), c.String("python"); caller != "" || python != "" {
-		from, err := newCalledFrom(log, caller, python)
-		if err != nil {
-			return o, err
-		}
-		o.Wants = from.Wants
-	}
-	if len(o.Filter.Devices) > 0 {
-		on, err := newSampledOn(log, o.Filter.Devices)
-		if err != nil {
-			return o, err
-		}
-		o.Wants = both(o.Wants, on.Wants)
-	}
 	if !c.Bool("raw") {
 		o.View = dumpView(begin)
 	}
@@ -168,14 +145,6 @@ func dumpOptions(c *cli.Context, log convert.Log) (o logtext.Options, err error)
 		o.Only, err = references(log, o)
 	}
 	return o, err
-}
-
-// both wants a record that two functions want; the first may be nil.
-func both(a, b func(*tracelog.Block, int) bool) func(*tracelog.Block, int) bool {
-	if a == nil {
-		return b
-	}
-	return func(block *tracelog.Block, i int) bool { return a(block, i) && b(block, i) }
 }
 
 // beginOf is the time at which a log's recording began.
@@ -204,10 +173,6 @@ func dumpFilter(c *cli.Context, begin uint64, raw bool) (f tracelog.Filter, err 
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(dumpName, "dump: --%s needs a value", name)
 		}
-	}
-	if err := cmp.Or(checkGlob(dumpName, "caller", c.String("caller")),
-		checkGlob(dumpName, "python", c.String("python"))); err != nil {
-		return f, err
 	}
 	if f.Kinds, err = kindList(c.String("kind")); err != nil {
 		return f, usagef(dumpName, "dump: %v", err)

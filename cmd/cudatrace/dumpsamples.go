@@ -3,14 +3,11 @@ package main
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/metric"
 	"github.com/cudatrace/cudatrace/record/metriclog"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
 
@@ -56,55 +53,4 @@ func reasons(set metric.Reason) string {
 		return "none"
 	}
 	return strings.Join(names, "|")
-}
-
-// sampledOn selects the samples of certain devices, by the numbers that processes give them. A
-// process's own samples stay.
-type sampledOn struct {
-	devices []uint32
-	uuids   map[string][]uint32 // numbers that processes give a GPU
-	sets    metriclog.Sets
-}
-
-// newSampledOn selects the samples of some devices in a log.
-func newSampledOn(log convert.Log, devices []uint32) (*sampledOn, error) {
-	s := &sampledOn{devices: devices, uuids: make(map[string][]uint32)}
-	r, err := log.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	if err := r.Select(tracelog.Filter{Kinds: []tracelog.Kind{tracelog.KindMetricSet, tracelog.KindDevice}}); err != nil {
-		return nil, err
-	}
-	for r.Next() {
-		b := r.Block()
-		s.sets.Take(b)
-		for i := 0; i < b.N && b.Kind == tracelog.KindDevice; i++ {
-			var d tracelog.Device
-			d.Read(b, i)
-			s.uuids[d.UUID] = append(s.uuids[d.UUID], d.ID)
-		}
-	}
-	if err := r.Err(); err != nil && !tracelog.IsDamage(err) {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Wants reports whether to print a record.
-func (s *sampledOn) Wants(b *tracelog.Block, i int) bool {
-	if b.Kind != tracelog.KindSample {
-		return true
-	}
-	c := b.Column("set")
-	set := s.sets.Find(uint32(c.At(i)))
-	if set == nil || set.PID != 0 {
-		return true
-	}
-	numbers := s.uuids[set.UUID]
-	if len(numbers) == 0 {
-		numbers = []uint32{set.Device}
-	}
-	return slices.ContainsFunc(numbers, func(n uint32) bool { return slices.Contains(s.devices, n) })
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/metric"
@@ -86,25 +84,6 @@ sample set=3 pid=9 start=0.000004s dur=3ns values: CPU=3.25%
 		"metric set=2 index=0 name=dram__bytes_read.sum.per_second label=\"DRAM read\" unit=B/s value_kind=rate"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in %s", want, text)
-		}
-	}
-}
-
-// A device has the number that a process gives it, else that of the set. A process's samples stay.
-func TestSampledOn(t *testing.T) {
-	t.Parallel()
-	data := sampledLog(t)
-	log := convert.Log{Name: "log", Open: func() (*tracelog.Reader, error) {
-		return tracelog.NewReader(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), int64(len(data)), "log")
-	}}
-	for device, sets := range map[uint32]string{0: "123", 1: "3"} {
-		on := must.Get(newSampledOn(log, []uint32{device}))(t)
-		got := ""
-		for line := range strings.Lines(lines(dump(t, data, logtext.Options{Wants: on.Wants}))) {
-			got += line[len("sample set="):][:1]
-		}
-		if got != sets {
-			t.Errorf("device %d has the samples of the sets %s, want %s", device, got, sets)
 		}
 	}
 }

@@ -53,9 +53,14 @@ func filterFlags() []cli.Flag {
 		&cli.StringFlag{
 			Category: partGroup, Name: "name", Usage: "only calls, kernels and ranges whose name matches `GLOB`: '*gemm*'",
 		},
-		callerFlag("and the GPU work that they caused"),
-		pythonFlag("only calls made below a Python frame whose file, function or line matches `GLOB`, and the GPU work " +
-			"that they caused"),
+		&cli.StringFlag{
+			Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " +
+				"and the GPU work that they caused: 'libcublas*', 'at::native::*'",
+		},
+		&cli.StringFlag{
+			Category: partGroup, Name: "python", Usage: "only calls made below a Python frame whose file, function or line " +
+				"matches `GLOB`, and the GPU work that they caused: 'train.py:40', '*.forward'",
+		},
 		&cli.StringFlag{
 			Category: partGroup, Name: "nvtx", Usage: "only calls made in NVTX `RANGES`, the GPU work that they caused, and " +
 				"these ranges: " + rangesHelp,
@@ -159,20 +164,6 @@ func stepNumbers(c *cli.Context) (from, to int64, err error) {
 		return 0, 0, fmt.Errorf("--steps %q are no steps: write 100-110 or 100", c.String("steps"))
 	}
 	return from, to, nil
-}
-
-// callerFlag is the flag that selects calls by their callers. belongs names the other records that
-// it selects.
-func callerFlag(belongs string) cli.Flag {
-	return &cli.StringFlag{
-		Category: partGroup, Name: "caller", Usage: "only calls made in a library or function that matches `GLOB`, " +
-			belongs + ": 'libcublas*', 'at::native::*'",
-	}
-}
-
-// pythonFlag is the flag that selects calls by the Python frames above them.
-func pythonFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Category: partGroup, Name: "python", Usage: usage + ": 'train.py:40', '*.forward'"}
 }
 
 // checkGlob checks the value of a flag that takes a pattern.

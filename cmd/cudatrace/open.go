@@ -45,10 +45,6 @@ func openCommand(con *console.Console) *cli.Command {
 			&cli.IntFlag{Name: "finding", Usage: "begin at finding `N` of the log, as 'cudatrace stats' numbers them"},
 			&cli.StringFlag{Name: "at", Usage: "begin at `TIME` in the recording: 1.5s"},
 			&cli.BoolFlag{
-				Name: "direct", Usage: "no page in between: the UI fetches the trace itself, which it may from port 9001 only; " +
-					"some browsers ask for permission",
-			},
-			&cli.BoolFlag{
 				Name: "offline", Usage: "show the page that 'cudatrace report' makes of the log, which needs no network",
 			},
 			&cli.StringFlag{
@@ -239,8 +235,6 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 		return o, filter, at, usagef(openName, "open: no trace and no log given")
 	case c.NArg() > 1:
 		return o, filter, at, usagef(openName, "open: takes one trace or log")
-	case c.Bool("direct") && c.IsSet("port"):
-		return o, filter, at, usagef(openName, "open: --direct needs port %d: --port does not apply", browser.DirectPort)
 	case c.Int("port") < 0 || c.Int("port") > 65535 || c.IsSet("port") && c.Int("port") == 0:
 		return o, filter, at, usagef(openName, "open: --port must be between 1 and 65535")
 	case c.IsSet("finding") && c.IsSet("at"):
@@ -249,7 +243,7 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 		return o, filter, at, usagef(openName, "open: --finding must be 1 or larger, a number that 'cudatrace stats' prints")
 	}
 	if o.Page = c.Bool("offline"); o.Page {
-		for _, other := range []string{"direct", "ui", "finding", "at"} {
+		for _, other := range []string{"ui", "finding", "at"} {
 			if c.IsSet(other) {
 				return o, filter, at, usagef(openName, "open: --offline shows a page, and no UI: --%s does not apply", other)
 			}
@@ -269,14 +263,9 @@ func openOptions(c *cli.Context) (o browser.Options, filter convert.Filter, at b
 		}
 		at.moment = &moment
 	}
-	if o.Direct, o.Port = c.Bool("direct"), c.Int("port"); o.Direct {
-		o.Port = browser.DirectPort
-	}
+	o.Port = c.Int("port")
 	if o.UI, err = browser.FindUI(c.String("ui")); err != nil {
 		return o, filter, at, usagef(openName, "open: --ui %s: %v", c.String("ui"), err)
-	}
-	if o.UI.Folder != "" && o.Direct {
-		return o, filter, at, usagef(openName, "open: --direct is for a UI at a URL: one in a folder fetches anyway")
 	}
 	if o.Patience, err = optionTime(c, "timeout", timeExamples); err != nil {
 		return o, filter, at, usagef(openName, "open: %v", err)
@@ -309,11 +298,7 @@ func (s *stopped) code() exitCode { return exitCode(128 + int(s.by)) }
 
 // portError says why nothing can be served.
 func portError(o browser.Options, err error) error {
-	switch {
-	case errors.Is(err, unix.EADDRINUSE) && o.Direct:
-		return fmt.Errorf("port %d is in use, and the UI fetches traces from no other: end the program that uses it (a "+
-			"trace processor, another 'cudatrace open --direct'), or leave out --direct", browser.DirectPort)
-	case errors.Is(err, unix.EADDRINUSE):
+	if errors.Is(err, unix.EADDRINUSE) {
 		return fmt.Errorf("port %d is in use: choose another with --port, or leave it out", o.Port)
 	}
 	return fmt.Errorf("nothing can be served on 127.0.0.1: %s", errno.Words(err))

@@ -191,7 +191,7 @@ func TestOpenOffline(t *testing.T) {
 		t.Errorf("the page says and asks %+v", h)
 	}
 	for _, args := range [][]string{
-		{"--ui", "http://127.0.0.1/"}, {"--at", "1s"}, {"--finding", "1"}, {"--direct"}, {"--from", "1s"},
+		{"--ui", "http://127.0.0.1/"}, {"--at", "1s"}, {"--finding", "1"}, {"--from", "1s"},
 	} {
 		args = append([]string{"cudatrace", "open", log, "--offline"}, args...)
 		if code := run(args, io.Discard, io.Discard); code != exitUsage {
@@ -230,15 +230,14 @@ func TestRecordOpen(t *testing.T) {
 	}
 }
 
-// The UI fetches traces from one port only. The message says so where another program has it.
 func TestOpenPortInUse(t *testing.T) {
 	t.Parallel()
-	if l, err := net.Listen("tcp4", "127.0.0.1:9001"); err == nil {
-		defer l.Close()
-	} // else another program has it
-	cmd := exec.Command("cudatrace", "open", "--direct", "--no-browser", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
+	defer l.Close()
+	port := fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
+	cmd := exec.Command("cudatrace", "open", "--port", port, "--no-browser", filepath.Join(root, "testdata/gpu/logs/streams.cudatrace"))
 	out, _ := cmd.CombinedOutput() // the exit code says it
-	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "cudatrace: port 9001 is in use, and the UI fetches traces from no other: end the program that uses it") {
+	if code := cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(string(out), "cudatrace: port "+port+" is in use: choose another with --port, or leave it out") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 }

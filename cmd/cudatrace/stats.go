@@ -15,7 +15,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
@@ -68,7 +67,7 @@ func statsCommand(con *console.Console) *cli.Command {
 				Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as " +
 					"it writes them",
 			},
-		}, slices.Concat(findingFlags(), filterFlags(), []cli.Flag{
+		}, append(filterFlags(),
 			&cli.BoolFlag{
 				Category: partGroup, Name: "with-startup",
 				Usage: "count the start-up, too, where tables are of the time after it (docs/findings.md)",
@@ -77,7 +76,7 @@ func statsCommand(con *console.Console) *cli.Command {
 				Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the " +
 					"part within it (default: all of it)",
 			},
-		})...),
+		)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
 }
@@ -95,7 +94,6 @@ type statsOptions struct {
 	filter  convert.Filter
 	clip    bool
 	startup bool
-	limits  findings.Thresholds
 }
 
 // pathMemory is softMemory where the report of critical paths is named: it keeps more than others.
@@ -151,7 +149,7 @@ func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert
 	sink *stats.Sink, all []convert.Summary, err error,
 ) {
 	bar := con.Progress()
-	sink = stats.NewWith(o.limits)
+	sink = stats.New()
 	if !o.filter.Steps.None() {
 		sink.NameSteps()
 	}
@@ -273,9 +271,6 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 		o.sort += units[i]
 	default:
 		return o, usagef(statsName, "stats: --sort %q is no column of the reports; docs/stats.md lists them", o.sort)
-	}
-	if o.limits, err = findingOptions(c); err != nil {
-		return o, err
 	}
 	if o.filter, err = filterOptions(c); err != nil {
 		return o, err
@@ -601,65 +596,4 @@ func (o *statsOptions) writeSheets(con *console.Console, sheets []sheet) (err er
 	}
 	con.Sayf("%s: %s", o.folder, figures.Count(len(sheets), "report", "reports"))
 	return nil
-}
-
-const findingGroup = "What is worth a finding"
-
-// findingFlags are the flags of the thresholds of findings.
-func findingFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{
-			Category: findingGroup, Name: "min-cost", Value: "1%",
-			Usage: "least cost, as a `SHARE` of the time after the start-up of the process",
-		},
-		&cli.StringFlag{
-			Category: findingGroup, Name: "min-gap", Value: "1ms", Usage: "a GPU that is idle for a shorter `TIME` is no gap",
-		},
-		&cli.StringFlag{
-			Category: findingGroup, Name: "min-repeats", Value: "20", Usage: "least `NUMBER` of times for what a loop does",
-		},
-		&cli.StringFlag{
-			Category: findingGroup, Name: "min-kernels", Value: "1000", Usage: "least `NUMBER` of kernels for a CUDA graph",
-		},
-		&cli.StringFlag{
-			Category: findingGroup, Name: "small-copy", Value: "64K", Usage: "a copy of more `BYTES` is not small",
-		},
-	}
-}
-
-// findingOptions reads the thresholds of findings.
-func findingOptions(c *cli.Context) (t findings.Thresholds, err error) {
-	cost := strings.TrimSpace(c.String("min-cost"))
-	percent, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(cost, "%")), 64)
-	if err != nil || !strings.HasSuffix(cost, "%") || !(percent >= 0 && percent <= 100) {
-		return t, usagef(statsName, "stats: --min-cost %q is not a share: write 1%% or 0.5%%", cost)
-	}
-	t = findings.Defaults
-	if t.Cost = percent / 100; c.IsSet("min-cost") {
-		t.Least = 0
-	}
-	gap, err := parseTime("min-gap", c.String("min-gap"), "1ms or 200us")
-	if err != nil {
-		return t, usagef(statsName, "stats: %v", err)
-	}
-	t.Gap = uint64(gap)
-	if t.Repeats, err = atLeastOne(c, "min-repeats"); err != nil {
-		return t, err
-	}
-	if t.Kernels, err = atLeastOne(c, "min-kernels"); err != nil {
-		return t, err
-	}
-	if t.SmallCopy, err = parseSize("small-copy", c.String("small-copy"), 0, 1<<40); err != nil {
-		return t, usagef(statsName, "stats: %v", err)
-	}
-	return t, nil
-}
-
-// atLeastOne reads the value of an option that is a number from 1 on.
-func atLeastOne(c *cli.Context, option string) (uint64, error) {
-	n, err := strconv.ParseUint(strings.TrimSpace(c.String(option)), 10, 63)
-	if err != nil || n == 0 {
-		return 0, usagef(statsName, "stats: --%s %q is not a number from 1 on", option, c.String(option))
-	}
-	return n, nil
 }

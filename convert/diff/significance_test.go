@@ -2,8 +2,6 @@ package diff
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"testing"
 )
 
@@ -73,59 +71,4 @@ func adjusted(p []float64) (all []*compared) {
 	}
 	adjust(all)
 	return all
-}
-
-// TestNull: among 50 figures of the same program none is a discovery in 99 of 100 comparisons,
-// whatever the noise, where figures have noise of their own and where all go with the clock rate.
-func TestNull(t *testing.T) {
-	t.Parallel()
-	for name, draw := range noises {
-		for _, sizes := range [][2]int{{4, 4}, {5, 5}, {10, 4}} {
-			for _, common := range []bool{false, true} {
-				r := rand.New(rand.NewPCG(1, 2))
-				const tries, figures = 500, 50
-				wrong := 0
-				for range tries {
-					p := make([]float64, figures)
-					rates := values(r, draw, sizes[0]+sizes[1])
-					for i := range p {
-						own := values(r, draw, sizes[0]+sizes[1])
-						if common {
-							for k := range own {
-								own[k] = rates[k] * (1 + 0.003*r.NormFloat64())
-							}
-						}
-						p[i] = chance(own[:sizes[0]], own[sizes[0]:], 0.005)
-					}
-					if slices.ContainsFunc(adjusted(p), func(c *compared) bool { return c.Q <= 0.01 }) {
-						wrong++
-					}
-				}
-				if wrong > tries/100 {
-					t.Errorf("%s, %v values, common %t: a discovery in %d of %d tries", name, sizes, common, wrong, tries)
-				}
-			}
-		}
-	}
-}
-
-// noises are what the times of runs look like.
-var noises = map[string]func(*rand.Rand) float64{
-	"normal": func(r *rand.Rand) float64 { return 1 + 0.03*r.NormFloat64() },
-	"skewed": func(r *rand.Rand) float64 { return 1 + 0.1*r.ExpFloat64() },
-	"wide":   func(r *rand.Rand) float64 { return math.Exp(0.2 * r.NormFloat64()) },
-	"with outliers": func(r *rand.Rand) float64 {
-		if r.IntN(8) == 0 {
-			return 1.2 + 0.8*r.Float64()
-		}
-		return 1 + 0.01*r.NormFloat64()
-	},
-	"in steps": func(r *rand.Rand) float64 { return 1 + 0.01*math.Round(2*r.NormFloat64()) },
-}
-
-func values(r *rand.Rand, draw func(*rand.Rand) float64, n int) (list []float64) {
-	for range n {
-		list = append(list, draw(r))
-	}
-	return list
 }

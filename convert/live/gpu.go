@@ -2,6 +2,7 @@ package live
 
 import (
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -43,7 +44,7 @@ func (g *gpu) countWork(l *intervals, w *timeline.Work) {
 	if w.Call.Function != nil && w.Call.End < w.Start {
 		l.spread(w.Call.End, w.Start, func(number, ns uint64) {
 			if v := g.queue.value(number); v != nil {
-				*v = sum(*v, ns)
+				*v = sketch.Sum(*v, ns)
 			}
 		})
 	}

@@ -179,8 +179,8 @@ func (s *Sink) ran(e *timeline.StackSamples) {
 
 // An Idle is a part of the time in which a GPU was idle.
 type Idle struct {
-	What  string
-	Share float64 // of the idle time
+	What  string  `json:"text"`
+	Share float64 `json:"share"` // of the idle time
 }
 
 // mostIdle is the number of parts of idle time that a report has.

@@ -3,6 +3,7 @@ package live
 import (
 	"time"
 
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -27,15 +28,15 @@ func (r *Report) Length() uint64 { return r.To - r.From }
 
 // Figures count what happened.
 type Figures struct {
-	Calls    uint64 // outermost calls that returned
-	CallTime uint64 // ns in them, of all threads
-	Launches uint64 // calls that launch a kernel or a graph
-	Failed   uint64 // outermost calls that returned an error
-	Kernels  uint64 // that ended
-	Copies   uint64 // that ended
-	Memsets  uint64 // that ended
-	GPUTime  uint64 // ns of all work, of all streams
-	Lost     uint64 // records
+	Calls    uint64 `json:"calls"`    // outermost calls that returned
+	CallTime uint64 `json:"call_ns"`  // ns in them, of all threads
+	Launches uint64 `json:"launches"` // calls that launch a kernel or a graph
+	Failed   uint64 `json:"failed"`   // outermost calls that returned an error
+	Kernels  uint64 `json:"kernels"`  // that ended
+	Copies   uint64 `json:"copies"`   // that ended
+	Memsets  uint64 `json:"memsets"`  // that ended
+	GPUTime  uint64 `json:"gpu_ns"`   // ns of all work, of all streams
+	Lost     uint64 `json:"lost"`     // records
 }
 
 // Work is the number of all pieces of GPU work.
@@ -48,28 +49,29 @@ func (f *Figures) add(o *Figures) {
 	}{{&f.Calls, o.Calls}, {&f.CallTime, o.CallTime}, {&f.Launches, o.Launches}, {&f.Failed, o.Failed},
 		{&f.Kernels, o.Kernels},
 		{&f.Copies, o.Copies}, {&f.Memsets, o.Memsets}, {&f.GPUTime, o.GPUTime}, {&f.Lost, o.Lost}} {
-		*x.to = sum(*x.to, x.more)
+		*x.to = sketch.Sum(*x.to, x.more)
 	}
 }
 
 // A Row counts what has a name.
 type Row struct {
-	Name     string
-	Now, All Count
+	Name string `json:"name"`
+	Now  Count  `json:"now"`
+	All  Count  `json:"all"`
 }
 
 // A Count counts things, with their time or size where they have one.
 type Count struct {
-	N     uint64
-	Time  uint64 // ns
-	Bytes uint64
+	N     uint64 `json:"count"`
+	Time  uint64 `json:"ns"`
+	Bytes uint64 `json:"bytes"`
 }
 
 // Mean is the mean time in ns.
 func (c *Count) Mean() uint64 { return c.Time / max(c.N, 1) }
 
 func (c *Count) add(o Count) {
-	c.N, c.Time, c.Bytes = sum(c.N, o.N), sum(c.Time, o.Time), sum(c.Bytes, o.Bytes)
+	c.N, c.Time, c.Bytes = sketch.Sum(c.N, o.N), sketch.Sum(c.Time, o.Time), sketch.Sum(c.Bytes, o.Bytes)
 }
 
 // A GPU is a device.
@@ -87,11 +89,3 @@ type GPU struct {
 
 // A Memory is allocated memory in bytes, when the report was made.
 type Memory struct{ Live, Peak uint64 }
-
-// sum is the sum of two numbers, or the largest number.
-func sum(a, b uint64) uint64 {
-	if a+b < a {
-		return ^uint64(0)
-	}
-	return a + b
-}

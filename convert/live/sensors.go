@@ -10,9 +10,9 @@ import (
 // Sensors are sampled metrics of a GPU: means over an interval, or the latest value where an interval has none; nil
 // where nothing is known.
 type Sensors struct {
-	Power    *float64 // W
-	SMClock  *float64 // Hz
-	SMActive *float64 // %
+	Power    *float64 `json:"power_w"`           // W
+	SMClock  *float64 `json:"sm_clock_hz"`       // Hz
+	SMActive *float64 `json:"sm_active_percent"` // %
 }
 
 // A sensor has the samples of a metric that belong to intervals that are not closed.

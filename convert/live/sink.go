@@ -6,6 +6,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/query"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
@@ -84,7 +85,7 @@ func (s *Sink) Take(events []timeline.Event) error {
 			s.samples(e)
 		case *timeline.Loss:
 			i := s.intervals.at(e.Time)
-			i.Lost = sum(i.Lost, e.Count)
+			i.Lost = sketch.Sum(i.Lost, e.Count)
 			i.count(s.losses.Of(e.Cause), Count{N: e.Count})
 		case *timeline.GPUs:
 			for _, g := range e.List {
@@ -182,7 +183,7 @@ func (s *Sink) calls(e *timeline.Slices) {
 		}
 		took := sl.End - min(sl.Start, sl.End)
 		interval.Calls++
-		interval.CallTime = sum(interval.CallTime, took)
+		interval.CallTime = sketch.Sum(interval.CallTime, took)
 		interval.count(f.row, Count{N: 1, Time: took})
 		if sl.Failed() {
 			interval.Failed++
@@ -218,7 +219,7 @@ func (s *Sink) work(e *timeline.WorkList) {
 	for i := range e.List {
 		w := &e.List[i]
 		interval := s.intervals.at(timeline.End(w.Start, w.Dur))
-		interval.GPUTime = sum(interval.GPUTime, w.Dur)
+		interval.GPUTime = sketch.Sum(interval.GPUTime, w.Dur)
 		interval.count(s.line(&w.Call), Count{N: 1, Time: w.Dur})
 		switch w.Kind {
 		case timeline.MemcpyWork:

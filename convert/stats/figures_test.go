@@ -70,7 +70,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 			defer f.Close()
 			must.Get(convert.FilesTo([]convert.Log{log}, f, convert.TraceOptions{Compress: output.None}))(t)
 			tr := tptest.Open(t, out)
-			all := byName(taking(t, stats.NewWith(short), convert.Options{}, log), stats.Facts{Startup: true})
+			all := byName(taking(t, stats.NewShort(), convert.Options{}, log), stats.Facts{Startup: true})
 			devices, found, compared := all["devices"], all["findings"], 0
 			ahead := tr.Int("select min(ts) from gpu_slice") - int64(cell(devices, devices.Rows[0], "first_ns").(uint64))
 			for _, row := range found.Rows {
@@ -79,7 +79,7 @@ func TestFiguresOfFindingsProcessor(t *testing.T) {
 					continue
 				}
 				at := func(key string) string { return fmt.Sprint(ahead + int64(cell(found, row, key).(uint64))) }
-				sql := strings.NewReplacer("FROM", at("first_ns"), "TO", at("last_ns"), "GAP", fmt.Sprint(short.Gap)).Replace(figures[kind])
+				sql := strings.NewReplacer("FROM", at("first_ns"), "TO", at("last_ns"), "GAP", "1000000").Replace(figures[kind])
 				cost, _ := cell(found, row, "cost_ns").(uint64)
 				sums := tr.Values(sql)[0]
 				count, took := sums[0].(int64), sums[1].(int64)

@@ -73,7 +73,7 @@ func (s *Sink) Findings(incomplete bool) (list []findings.Finding, whole bool) {
 	for _, d := range s.busy.sorted() {
 		whole = whole && d.Late == 0
 	}
-	ofRanks := s.ranks.Findings(s.findings.Limits(), s.loads(), s.launchedKernels(), s.findings.Idle, whole)
+	ofRanks := s.ranks.Findings(s.findings.Worth, s.loads(), s.launchedKernels(), s.findings.Idle, whole)
 	own := s.findings.List(whole, s.idleSteady)
 	if whole {
 		own = append(own, s.pathFindings()...)
@@ -101,7 +101,7 @@ func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Fin
 			if f.Guess = true; !f.AtMost {
 				f.Evidence += "; its removal may save less: " + lack
 			}
-		case !s.findings.Limits().Worth(saved, all):
+		case !s.findings.Worth(saved, all):
 			continue
 		default:
 			f.Cost, f.Share = min(saved, all), float64(min(saved, all))/float64(all)

@@ -413,7 +413,7 @@ func TestFindings(t *testing.T) {
 			h.run(p)
 			log := p.asLog(t)
 			reports := func(f convert.Filter) map[string]*table.Table {
-				return byName(taking(t, stats.NewWith(short), convert.Options{Filter: f}, log), stats.Facts{})
+				return byName(taking(t, stats.NewShort(), convert.Options{Filter: f}, log), stats.Facts{})
 			}
 			found := reports(convert.Filter{})["findings"]
 			var kinds []string
@@ -692,7 +692,7 @@ func TestFindingLines(t *testing.T) {
 		p := newProgram()
 		p.wait("cudaStreamSynchronize")
 		c.run(p)
-		r := byName(taking(t, stats.NewWith(short), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
+		r := byName(taking(t, stats.NewShort(), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
 		for _, row := range r.Rows {
 			evidence, want := cell(r, row, "evidence").(string), c.want[row.Cells[0].(string)]
 			if want != "" && !strings.HasSuffix(evidence, want) {
@@ -755,7 +755,7 @@ func TestFindingPlaces(t *testing.T) {
 			t.Parallel()
 			p := newProgram()
 			c.run(p)
-			r := byName(taking(t, stats.NewWith(short), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
+			r := byName(taking(t, stats.NewShort(), convert.Options{}, p.asLog(t)), stats.Facts{})["findings"]
 			if got := cell(r, r.Rows[0], "evidence").(string); !strings.HasPrefix(got, c.want) {
 				t.Errorf("evidence %q, want %q", got, c.want)
 			}

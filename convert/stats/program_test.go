@@ -7,7 +7,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/stats/findings"
 	"github.com/cudatrace/cudatrace/record/must"
 )
 
@@ -168,10 +167,3 @@ func (p *program) asLog(t testing.TB) convert.Log {
 	t.Helper()
 	return convert.Log{Name: "log", Open: logtest.InMemory(p.bytes(t))}
 }
-
-// short are the default thresholds, for programs that take less than real ones.
-var short = func() findings.Thresholds {
-	t := findings.Defaults
-	t.Least = 0
-	return t
-}()

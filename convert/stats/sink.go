@@ -61,18 +61,15 @@ func (s *Sink) LongPaths() { s.path.KeepMore() }
 // Ranks is the number of ranks of a distributed program that used a GPU.
 func (s *Sink) Ranks() int { return s.ranks.Ranks() }
 
-// New returns a sink without events, whose findings have default thresholds.
-func New() *Sink { return NewWith(findings.Defaults) }
-
-// NewWith returns a sink without events.
-func NewWith(t findings.Thresholds) *Sink {
+// New returns a sink without events.
+func New() *Sink {
 	s := &Sink{names: make(timeline.KernelNames), functions: newFunctions(), reports: Reports}
-	s.findings = findings.New(t)
+	s.findings = findings.New()
 	s.path = critical.New(s.names)
 	s.threads = newThreads(s.findings, s.path)
 	s.busy = newBusy(&s.clock, idleWatcher{s.findings, s})
 	s.findings.FirstUse, s.findings.Multiprocessors = s.firstUse, s.busy.multiprocessors
-	s.findings.PinnedRate, s.path.SmallCopy = s.busy.pinnedRate, t.SmallCopy
+	s.findings.PinnedRate = s.busy.pinnedRate
 	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory, s.torch = newMemory(&s.clock), newTorchMemory(&s.clock)

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -218,20 +217,4 @@ func TestEnd(t *testing.T) {
 			t.Errorf("End(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
 		}
 	}
-}
-
-// The numbers of allEvents are those that fill gives: the test of shifts would see nothing
-// of an event that has none.
-func TestFill(t *testing.T) {
-	t.Parallel()
-	var next uint64
-	e := new(Slices)
-	fill(reflect.ValueOf(e).Elem(), &next)
-	got := slices.Sorted(maps.Keys(numbers(t, reflect.ValueOf(e).Elem())))
-	want := []string{".List.Arguments*.Args", ".List.Arguments*.ID", ".List.Caller*.Address", ".List.End",
-		".List.Launched*.Memcpy.Bytes", ".List.Launched*.Memset.Bytes", ".List.Ranges*.Range*.NCCL*.Bytes", ".List.Ranges*.Range*.NCCL*.Communicator",
-		".List.Ranges*.Range*.Thread*.Process*.End", ".List.Ranges*.Range*.Thread*.Process*.Midway",
-		".List.Ranges*.Range*.Thread*.Process*.Start", ".List.Start", ".List.Stream*.Context*.Process*.End", ".List.Stream*.Context*.Process*.Midway",
-		".List.Stream*.Context*.Process*.Start", ".Thread*.Process*.End", ".Thread*.Process*.Midway", ".Thread*.Process*.Start"}
-	goldentest.Same(t, want, got, "uint64 fields of Slices")
 }

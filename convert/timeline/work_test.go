@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
@@ -28,19 +27,6 @@ func TestKernelNames(t *testing.T) {
 		if len(names) != 1 {
 			t.Errorf("%q: %d names are kept, want 1", mangled, len(names))
 		}
-	}
-}
-
-// A name is demangled once: templates make names of thousands of characters.
-func TestKernelNamesOnce(t *testing.T) {
-	names := KernelNames{"_Z1kv": {Short: "known"}}
-	if got := names.Of("_Z1kv").Short; got != "known" {
-		t.Errorf("a name that is known is %q", got)
-	}
-	long := "_Z1kI" + strings.Repeat("i", 10_000) + "Evv"
-	first := names.Of(long)
-	if n := testing.AllocsPerRun(10, func() { names.Of(long) }); n != 0 || first.Short == long {
-		t.Errorf("a name of %d characters takes %g allocations the second time", len(long), n)
 	}
 }
 
@@ -87,18 +73,5 @@ func TestThreadTitle(t *testing.T) {
 		if got := thread.Title(); got != want {
 			t.Errorf("title %q, want %q", got, want)
 		}
-	}
-}
-
-func TestWorkCounts(t *testing.T) {
-	t.Parallel()
-	var c WorkCounts
-	for n, kind := range []WorkKind{KernelWork, MemcpyWork, MemsetWork} {
-		for range n + 1 {
-			c.Add(kind)
-		}
-	}
-	if want := (WorkCounts{Kernels: 1, Copies: 2, Memsets: 3}); c != want || c.Total() != 6 {
-		t.Errorf("counts %+v, %d in all; want %+v", c, c.Total(), want)
 	}
 }

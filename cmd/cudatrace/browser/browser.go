@@ -4,9 +4,9 @@
 // address that cannot be guessed, to one origin, to requests for this machine. Output: the trace in the
 // browser's memory.
 //
-// There are three ways. By default the server has a small page, which fetches the trace, opens the UI at
-// a click and posts the trace to it. Or the UI fetches the trace itself, which its own rules allow
-// from port 9001 only. Or the server has the files of a copy of the UI, which fetches the trace from where it came.
+// There are two ways. By default the server has a small page, which fetches the trace, opens the UI at
+// a click and posts the trace to it. Or the server has the files of a copy of the UI, which fetches the trace from where
+// it came.
 package browser
 
 import (
@@ -25,15 +25,11 @@ import (
 	"time"
 )
 
-// DirectPort is the only port from which the UI fetches traces itself.
-const DirectPort = 9001
-
 // Options say what is handed over.
 type Options struct {
 	Name      string // of the trace, for people
 	UI        UI
 	View      View
-	Direct    bool          // the UI fetches the trace itself
 	Page      bool          // there is no UI: the trace is a page of HTML that needs nothing else
 	Port      int           // 0: any that is free
 	Patience  time.Duration // the longest time without a request
@@ -86,10 +82,9 @@ func Listen(trace io.ReaderAt, size int64, o Options) (*Server, error) {
 	s.http = http.Server{Handler: http.HandlerFunc(s.serve), DisableGeneralOptionsHandler: true, ConnContext: withConn,
 		MaxHeaderBytes: headBytes, ReadTimeout: headTime, WriteTimeout: pieceTime, ErrorLog: log.New(io.Discard, "", 0)}
 	s.http.SetKeepAlivesEnabled(false)
-	switch s.o.Port = l.Addr().(*net.TCPAddr).Port; {
-	case o.UI.Folder != "":
+	if s.o.Port = l.Addr().(*net.TCPAddr).Port; o.UI.Folder != "" {
 		s.ui, err = os.OpenRoot(o.UI.Folder)
-	case !o.Direct:
+	} else {
 		err = s.fillPage()
 	}
 	return s, err
@@ -119,29 +114,21 @@ func (s *Server) Port() int { return s.o.Port }
 // Address is what a browser has to open.
 func (s *Server) Address() string {
 	here := fmt.Sprintf("http://127.0.0.1:%d/%s/", s.o.Port, s.token)
-	switch {
-	case s.ui != nil:
+	if s.ui != nil {
 		return UI{Address: here}.address(s.o.View, here+s.traceName())
-	case s.o.Direct:
-		return s.o.UI.address(s.o.View, here+s.traceName())
 	}
 	return here
 }
 
-// traceName is the name under which the trace is served. The UI shows its last part, if it fetches the trace
-// itself.
+// traceName is the name under which the trace is served. A UI that fetches the trace shows its last part.
 func (s *Server) traceName() string {
 	switch {
 	case s.o.Page:
 		return ""
-	case !s.o.Direct && s.ui == nil:
+	case s.ui == nil:
 		return "trace"
 	}
-	folder := ""
-	if s.ui != nil {
-		folder = "trace/" // beside the files of the UI
-	}
-	return folder + strings.Map(func(r rune) rune {
+	return "trace/" + strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.' {
 			return r
 		}

@@ -105,38 +105,6 @@ func TestForeignRequests(t *testing.T) {
 	}
 }
 
-// The UI alone may fetch the trace itself.
-func TestForeignRequestsDirect(t *testing.T) {
-	t.Parallel()
-	s, ended := serving(t, []byte("TRACE BYTES"), Options{Name: "my app.pftrace", UI: perfettoUI, Patience: time.Hour, Direct: true})
-	own := fmt.Sprintf("127.0.0.1:%d", s.Port())
-	path := "/" + s.token + "/my_app.pftrace"
-	from := "Origin: https://ui.perfetto.dev"
-	const allowed = "\r\nAccess-Control-Allow-Origin: https://ui.perfetto.dev\r\n"
-	for name, c := range map[string]struct{ request, want string }{
-		"by a person":             {requestText("GET", path, own), "403 Forbidden"},
-		"from a page of another":  {requestText("GET", path, own, "Origin: https://foreign.test"), "403 Forbidden"},
-		"from a similar page":     {requestText("GET", path, own, from+".foreign.test"), "403 Forbidden"},
-		"asked before by another": {requestText("OPTIONS", path, own, "Origin: https://foreign.test"), "403 Forbidden"},
-		"by another name":         {requestText("GET", path, "foreign.test:9001", from), "403 Forbidden"},
-		"the page":                {requestText("GET", "/"+s.token+"/", own, from), "404 Not Found"},
-		"without token":           {requestText("GET", "/my_app.pftrace", own, from), "404 Not Found"},
-		"written":                 {requestText("PUT", path, own, from), "405 Method Not Allowed"},
-		"asked before":            {requestText("OPTIONS", path, own, from, "Access-Control-Request-Private-Network: true"), "204 No Content"},
-	} {
-		answer := ask(t, s, c.request)
-		if !strings.HasPrefix(answer, "HTTP/1.1 "+c.want+"\r\n") || strings.Contains(answer, "TRACE BYTES") || strings.Contains(answer, "Access-Control") != (c.want[0] == '2') {
-			t.Errorf("%s: the answer is %q, want %s", name, answer, c.want)
-		}
-	}
-	if answer := ask(t, s, requestText("GET", path, own, from)); !strings.Contains(answer, allowed) || !strings.HasSuffix(answer, "\r\n\r\nTRACE BYTES") {
-		t.Errorf("the UI gets %q", answer)
-	}
-	if err := next(t, ended); err != nil {
-		t.Errorf("the trace was taken; the server: %v", err)
-	}
-}
-
 func TestNobody(t *testing.T) {
 	t.Parallel()
 	_, ended := serving(t, nil, Options{UI: perfettoUI, Patience: 1})
@@ -225,7 +193,7 @@ func TestRedirectFolders(t *testing.T) {
 		}
 	}
 	home := t.TempDir()
-	s := &Server{o: Options{UI: perfettoUI, Direct: true, Port: 9001, Name: "a"}, token: "TOKEN"}
+	s := &Server{o: Options{UI: perfettoUI, Port: 9000, Name: "a"}, token: "TOKEN"}
 	path, err := s.writeRedirect([]string{"/nowhere", home})
 	if err != nil || !strings.HasPrefix(path, home) {
 		t.Errorf("%s, %v", path, err)

@@ -229,23 +229,6 @@ func TestChromium(t *testing.T) {
 			}
 		}
 	})
-	t.Run("direct", func(t *testing.T) {
-		o := options
-		o.Direct = true
-		s, ended := serving(t, trace, o)
-		other, gotOther := startStandIn(t)
-		b.Open(strings.Replace(s.Address(), ui.Address, other+"/", 1))
-		if r := next(t, gotOther); r.Error == "" {
-			t.Errorf("another origin got %+v", r)
-		}
-		b.Open(redirecting(t, s))
-		if r := next(t, got); r.Error != "" || r.SHA256 != sum(trace) || r.Bytes != len(trace) {
-			t.Errorf("the UI got %+v", r)
-		}
-		if err := next(t, ended); err != nil {
-			t.Errorf("the UI has the trace; the server: %v", err)
-		}
-	})
 }
 
 // The page gives the trace to the origin of the UI alone: not to another page to which the UI's address

@@ -3,7 +3,6 @@ package browser
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -17,33 +16,18 @@ import (
 )
 
 const (
-	pieces       = 50      // of work that a viewer should show at first
-	maxBytes     = 2 << 30 // of a trace, uncompressed, that are read: more than the UI takes
-	maxPacket    = 16 << 20
-	maxSequences = 1 << 20
+	maxBytes  = 2 << 30 // of a trace, uncompressed, that are read: more than the UI takes
+	maxPacket = 16 << 20
 )
 
 // Field numbers of Perfetto's definitions; package perfetto explains them.
 const (
 	tracePacket = 1
 
-	packetChromeEvents  = 5
-	packetClockSnapshot = 6
-	packetTimestamp     = 8
-	packetSequenceID    = 10
-	packetRenderStage   = 53
-
-	snapshotClock      = 1
-	clockID            = 1
-	clockTimestamp     = 2
-	clockIsIncremental = 3
-	clockSequence      = 64 // the first clock that a sequence may define
-
-	renderStageDuration = 2
-
-	bundleMetadata = 2
-	metadataName   = 1
-	metadataText   = 2
+	packetChromeEvents = 5
+	bundleMetadata     = 2
+	metadataName       = 1
+	metadataText       = 2
 )
 
 // A View is what the UI shows first. Times are those of the trace's clock, in ns.
@@ -74,30 +58,29 @@ func (v View) Around(at uint64, note string) View {
 	return v
 }
 
-// FirstView returns where a viewer begins: at the view that the trace itself has, else at the first pieces of GPU work,
-// with some room. The trace is one of Perfetto's, with or without gzip, also of another program. The view is zero for a
-// trace without GPU work, and for a file that is no such trace.
+// FirstView returns where a viewer begins: at the view that the trace itself has, one of Perfetto's, with or without
+// gzip. The view is zero for any other file.
 func FirstView(r io.Reader) (v View, err error) {
 	in, err := uncompressed(r)
 	if err != nil {
 		return v, err
 	}
-	f := finder{clocks: make(map[uint64]uint64)}
 	in = bufio.NewReaderSize(io.LimitReader(in, maxBytes), 1<<20)
 	var packet []byte
 	for {
 		if packet, err = nextPacket(in, packet); err != nil {
 			break
 		}
-		f.packet(packet)
+		eachField(packet, func(n protowire.Number, bundle []byte) {
+			if n == packetChromeEvents {
+				v.read(bundle)
+			}
+		})
 	}
 	if !errors.Is(err, errEnd) {
 		return v, err
 	}
-	if f.view.To > f.view.From {
-		return f.view, nil
-	}
-	return f.work(), nil
+	return v, nil
 }
 
 // uncompressed removes gzip, if there is any.
@@ -159,94 +142,14 @@ func ended(err error) error {
 	return err
 }
 
-// A finder goes through the packets of a trace.
-type finder struct {
-	clocks map[uint64]uint64 // of each sequence with a clock of its own: the time of its latest packet
-	first  []span            // the first pieces of work, by their beginning
-	view   View              // of the trace's metadata
-}
-
-// A span is a time from and to.
-type span struct{ from, to uint64 }
-
-// A packet is what counts of a TracePacket.
-type packet struct {
-	sequence  uint64
-	timestamp uint64
-	timed     bool
-	clocks    []byte // a ClockSnapshot
-	work      []byte // a GpuRenderStageEvent
-	facts     []byte // a ChromeEventBundle
-}
-
-func (f *finder) packet(b []byte) {
-	var p packet
-	eachField(b, func(n protowire.Number, v uint64, bytes []byte) {
-		switch n {
-		case packetSequenceID:
-			p.sequence = v
-		case packetTimestamp:
-			p.timestamp, p.timed = v, true
-		case packetClockSnapshot:
-			p.clocks = bytes
-		case packetRenderStage:
-			p.work = bytes
-		case packetChromeEvents:
-			p.facts = bytes
-		}
-	})
-	if p.facts != nil {
-		f.facts(p.facts)
-	}
-	if start, ok := sequenceClock(p.clocks); ok && len(f.clocks) < maxSequences {
-		f.clocks[p.sequence] = start
-	}
-	if !p.timed {
-		return
-	}
-	at := p.timestamp
-	if last, ok := f.clocks[p.sequence]; ok {
-		at += last
-		f.clocks[p.sequence] = at
-	}
-	if p.work != nil {
-		f.offer(at, p.work)
-	}
-}
-
-// sequenceClock returns the time at which a ClockSnapshot starts the sequence's own clock, whose
-// timestamps are distances.
-func sequenceClock(snapshot []byte) (start uint64, ok bool) {
-	eachField(snapshot, func(n protowire.Number, _ uint64, bytes []byte) {
-		if n != snapshotClock {
-			return
-		}
-		var id, at, incremental uint64
-		eachField(bytes, func(n protowire.Number, v uint64, _ []byte) {
-			switch n {
-			case clockID:
-				id = v
-			case clockTimestamp:
-				at = v
-			case clockIsIncremental:
-				incremental = v
-			}
-		})
-		if id == clockSequence && incremental == 1 {
-			start, ok = at, true
-		}
-	})
-	return start, ok
-}
-
-// facts looks for the view among facts. Text that is no view is that of another program.
-func (f *finder) facts(bundle []byte) {
-	eachField(bundle, func(n protowire.Number, _ uint64, fact []byte) {
+// read looks for the view among facts. Text that is no view is that of another program.
+func (v *View) read(bundle []byte) {
+	eachField(bundle, func(n protowire.Number, fact []byte) {
 		if n != bundleMetadata {
 			return
 		}
 		var name, text []byte
-		eachField(fact, func(n protowire.Number, _ uint64, bytes []byte) {
+		eachField(fact, func(n protowire.Number, bytes []byte) {
 			switch n {
 			case metadataName:
 				name = bytes
@@ -254,66 +157,29 @@ func (f *finder) facts(bundle []byte) {
 				text = bytes
 			}
 		})
-		var v View
-		if string(name) == viewFact && len(text) <= maxView && json.Unmarshal(text, &v) == nil {
-			f.view = v
+		var found View
+		if string(name) == viewFact && len(text) <= maxView && json.Unmarshal(text, &found) == nil && found.To >= found.From {
+			*v = found
 		}
 	})
 }
 
-// offer keeps a piece of work if it is among the first.
-func (f *finder) offer(at uint64, work []byte) {
-	if len(f.first) == pieces && at >= f.first[pieces-1].from {
-		return
-	}
-	s := span{at, at}
-	eachField(work, func(n protowire.Number, v uint64, _ []byte) {
-		if n == renderStageDuration {
-			s.to = at + min(v, math.MaxUint64-at)
-		}
-	})
-	i, _ := slices.BinarySearchFunc(f.first, at, func(s span, at uint64) int { return cmp.Compare(s.from, at) })
-	f.first = slices.Insert(f.first, i, s)
-	f.first = f.first[:min(len(f.first), pieces)]
-}
-
-// work is the time from the beginning of the first piece of work to the end of the fiftieth, with some room around it.
-func (f *finder) work() (v View) {
-	if len(f.first) == 0 {
-		return v
-	}
-	v.From = f.first[0].from
-	for _, w := range f.first {
-		v.To = max(v.To, w.to)
-	}
-	room := max((v.To-v.From)/20, uint64(time.Microsecond))
-	v.From, v.To = v.From-min(v.From, room), v.To+min(room, ^v.To)
-	return v
-}
-
-// eachField calls a function with the number and the value of each field of a message, up to a field
+// eachField calls a function with the number and the bytes of each field of a message that has some, up to a field
 // that is malformed.
-func eachField(b []byte, do func(n protowire.Number, v uint64, bytes []byte)) {
+func eachField(b []byte, do func(n protowire.Number, bytes []byte)) {
 	for len(b) > 0 {
 		n, kind, size := protowire.ConsumeTag(b)
 		if size < 0 {
 			return
 		}
-		b = b[size:]
-		var v uint64
-		var bytes []byte
-		switch kind {
-		case protowire.VarintType:
-			v, size = protowire.ConsumeVarint(b)
-		case protowire.BytesType:
-			bytes, size = protowire.ConsumeBytes(b)
-		default:
-			size = protowire.ConsumeFieldValue(n, kind, b)
-		}
-		if size < 0 {
+		value := protowire.ConsumeFieldValue(n, kind, b[size:])
+		if value < 0 {
 			return
 		}
-		do(n, v, bytes)
-		b = b[size:]
+		if kind == protowire.BytesType {
+			bytes, _ := protowire.ConsumeBytes(b[size:])
+			do(n, bytes)
+		}
+		b = b[size+value:]
 	}
 }

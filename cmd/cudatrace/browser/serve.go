@@ -45,12 +45,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		s.slots <- struct{}{}
 		defer func() { <-s.slots }()
 		report(s.seen, struct{}{})
-		switch {
-		case s.ui != nil:
+		if s.ui != nil {
 			err = s.answerUI(w, r, name)
-		case s.o.Direct:
-			err = s.direct(w, r, name)
-		default:
+		} else {
 			err = s.answer(w, r, name)
 		}
 	}
@@ -98,8 +95,8 @@ func checkHost(of string) error {
 }
 
 // checkOrigin refuses requests that a page of another origin makes.
-func checkOrigin(r *http.Request, origin string) error {
-	if of := r.Header["Origin"]; len(of) > 1 || len(of) == 1 && of[0] != origin {
+func checkOrigin(r *http.Request) error {
+	if of := r.Header["Origin"]; len(of) > 1 || len(of) == 1 && of[0] != "http://"+r.Host {
 		return refuse(http.StatusForbidden, "this server is not for pages of another origin")
 	}
 	return nil
@@ -107,7 +104,7 @@ func checkOrigin(r *http.Request, origin string) error {
 
 // answer answers a request for a file, or returns a refusal or the error of the connection.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) error {
-	if err := checkOrigin(r, "http://"+r.Host); err != nil {
+	if err := checkOrigin(r); err != nil {
 		return err
 	}
 	if r.Method != http.MethodGet {
@@ -133,7 +130,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, name string) err
 
 // answerUI answers a request of a UI that is served here. It has a policy of its own.
 func (s *Server) answerUI(w http.ResponseWriter, r *http.Request, name string) error {
-	if err := checkOrigin(r, "http://"+r.Host); err != nil {
+	if err := checkOrigin(r); err != nil {
 		return err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -162,31 +159,6 @@ func (s *Server) answerUI(w http.ResponseWriter, r *http.Request, name string) e
 // in a frame.
 const policy = "default-src 'none'; script-src 'self'; connect-src 'self' %s; style-src 'self'; base-uri 'none'; " +
 	"form-action 'none'; frame-ancestors 'none'"
-
-// direct answers the UI. A browser asks first whether a page of the network may talk to this machine.
-func (s *Server) direct(w http.ResponseWriter, r *http.Request, name string) error {
-	if r.Header.Get("Origin") == "" {
-		return refuse(http.StatusForbidden, "this is for %s, which fetches the trace itself", s.o.UI.Origin)
-	}
-	if err := checkOrigin(r, s.o.UI.Origin); err != nil {
-		return err
-	}
-	if name != s.traceName() {
-		return refuse(http.StatusNotFound, "there is no such file")
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodOptions {
-		return refuse(http.StatusMethodNotAllowed, "only GET is answered")
-	}
-	w.Header().Set("Access-Control-Allow-Origin", s.o.UI.Origin)
-	w.Header().Set("Vary", "Origin")
-	if r.Method == http.MethodGet {
-		return s.deliver(w, r)
-	}
-	w.Header().Set("Access-Control-Allow-Methods", http.MethodGet)
-	w.Header().Set("Access-Control-Allow-Private-Network", "true")
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
 
 // deliver writes the trace. It has been delivered when the other end has read all of it and closes the
 // connection.

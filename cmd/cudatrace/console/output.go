@@ -126,13 +126,8 @@ func (c *Console) Width() int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return max(n, least)
 	}
-	f, ok := c.out.w.(*os.File)
-	if !ok {
-		return usual
+	if n := c.out.columns(); n > 0 {
+		return max(n, least)
 	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil || size.Col == 0 {
-		return usual
-	}
-	return max(int(size.Col), least)
+	return usual
 }

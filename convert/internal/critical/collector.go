@@ -19,10 +19,11 @@ const (
 	mostPlaces   = 1 << 16 // of each kind, in a cache
 )
 
+// SmallCopy is the size of the largest copy that is small, in bytes.
+const SmallCopy = 64 << 10
+
 // A Collector keeps the calls and the work of a timeline.
 type Collector struct {
-	SmallCopy uint64 // bytes of the largest copy that is small
-
 	names     timeline.KernelNames
 	records   int // of all processes
 	most      int // of a process
@@ -336,7 +337,7 @@ func (c *Collector) habitOf(w *timeline.Work) habit {
 	case w.Kind == timeline.MemsetWork && !w.Call.Async:
 		return syncSet
 	case w.Kind != timeline.MemcpyWork:
-	case m.Bytes <= c.SmallCopy:
+	case m.Bytes <= SmallCopy:
 		return small
 	case m.Pageable() && m.CopyKind == cudaapi.MemcpyHtoD:
 		return pageableToGPU

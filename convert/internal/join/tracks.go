@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/pattern"
 )

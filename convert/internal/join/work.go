@@ -3,7 +3,7 @@ package join
 import (
 	"github.com/cudatrace/cudatrace/convert/internal/pipeline"
 	"github.com/cudatrace/cudatrace/convert/internal/read"
-	"github.com/cudatrace/cudatrace/convert/selection"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/internal/read"
+	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/logtest"
-	"github.com/cudatrace/cudatrace/convert/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
 	"github.com/cudatrace/cudatrace/record/tracelog"

@@ -7,7 +7,7 @@ import (
 
 func (r *report) allocations() {
 	t := r.process.allocs.since(r.steady.From)
-	if e := total(t); r.worth(e, r.limits.Repeats) {
+	if e := total(t); r.worth(e, LeastRepeats) {
 		r.add("allocation_in_loop", e, Finding{Without: (*critical.Without).Allocations,
 			Title: figures.Count(e.count, "allocation or free", "allocations and frees") + " between launches" +
 				r.atLine(&r.process.lines.allocs, e),

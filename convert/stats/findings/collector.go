@@ -26,7 +26,9 @@ type Collector struct {
 	// KernelName is the name of a kernel for people, by its mangled name. It is asked for once all kernels are known.
 	KernelName func(mangled string) string
 
-	limits    Thresholds
+	// Least is the least cost of a finding, in ns.
+	Least uint64
+
 	processes map[*timeline.Process]*processHabits
 	list      []*processHabits
 	kept      int             // long gaps of a process on a GPU that are kept
@@ -141,8 +143,8 @@ type gaps struct {
 }
 
 // New returns a collector.
-func New(t Thresholds) *Collector {
-	return &Collector{limits: t, kept: mostKept, processes: make(map[*timeline.Process]*processHabits)}
+func New() *Collector {
+	return &Collector{Least: leastCost, kept: mostKept, processes: make(map[*timeline.Process]*processHabits)}
 }
 
 func (c *Collector) process(p *timeline.Process) *processHabits {
@@ -255,10 +257,9 @@ func probes(sl *timeline.Slice) bool {
 // A Stream takes the work of a stream.
 type Stream struct {
 	*processHabits
-	on     uint32 // timeline.GPU.Index
-	limits *Thresholds
-	run    run
-	gpu    *gpu
+	on  uint32 // timeline.GPU.Index
+	run run
+	gpu *gpu
 }
 
 // A run is copies of one direction that follow each other on a stream, all of them small.
@@ -276,9 +277,7 @@ const leastRun = 4
 
 // Stream returns a stream without work.
 func (c *Collector) Stream(s *timeline.Stream) *Stream {
-	return &Stream{
-		processHabits: c.process(s.Context.Process), on: s.Context.GPU, limits: &c.limits, gpu: c.gpu(s.Context.GPU),
-	}
+	return &Stream{processHabits: c.process(s.Context.Process), on: s.Context.GPU, gpu: c.gpu(s.Context.GPU)}
 }
 
 // Work takes a piece of work. Work comes mostly by start.
@@ -372,14 +371,14 @@ func callTime(w *timeline.Work) uint64 { return w.Call.End - min(w.Call.Start, w
 
 func (s *Stream) copy(w *timeline.Work) {
 	m := &w.Shape.Memcpy
-	if m.Pageable() && m.Bytes > s.limits.SmallCopy {
+	if m.Pageable() && m.Bytes > critical.SmallCopy {
 		s.pageable.of(cudaapi.MemcpyKindName(m.CopyKind)).copied(w, m.Bytes)
 		seen(&s.lines.pageable, s.lines.of(w.Call.Python, w.Call.Operator), w.Call.Start, callTime(w))
 	}
-	if m.Bytes > s.limits.SmallCopy || m.CopyKind != s.run.kind {
+	if m.Bytes > critical.SmallCopy || m.CopyKind != s.run.kind {
 		s.endRun()
 	}
-	if m.Bytes <= s.limits.SmallCopy {
+	if m.Bytes <= critical.SmallCopy {
 		s.run.add(w, m, s.lines.of(w.Call.Python, w.Call.Operator))
 	}
 }
@@ -388,7 +387,7 @@ func (s *Stream) copy(w *timeline.Work) {
 func (t *timed) copied(w *timeline.Work, bytes uint64) {
 	e := t.at(w.Call.Start)
 	e.add(w.Call.Start, callTime(w))
-	e.bytes = sum(e.bytes, bytes)
+	e.bytes = sketch.Sum(e.bytes, bytes)
 	if w.Call.Async {
 		e.async++
 	}
@@ -402,7 +401,7 @@ func (r *run) add(w *timeline.Work, m *timeline.MemcpyShape, line *timeline.Pyth
 			r.line = line
 		}
 	}
-	r.bytes = sum(r.bytes, m.Bytes)
+	r.bytes = sketch.Sum(r.bytes, m.Bytes)
 	if len(r.list) < leastRun {
 		r.list = append(r.list, moment{w.Call.Start, callTime(w)})
 		return
@@ -425,7 +424,7 @@ func (s *Stream) endRun() {
 		all := s.small.of(cudaapi.MemcpyKindName(r.kind)).at(r.list[0].at)
 		all.join(&copies)
 		all.runs++
-		all.bytes = sum(all.bytes, r.bytes)
+		all.bytes = sketch.Sum(all.bytes, r.bytes)
 	}
 	*r = run{list: r.list[:0], rest: evidence{longest: r.rest.longest[:0]}}
 }

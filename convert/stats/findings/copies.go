@@ -29,21 +29,21 @@ func (r *report) pageable() {
 func (r *report) smallCopies() {
 	t := r.process.small.since(r.steady.From)
 	e := total(t)
-	if e.count < r.limits.Repeats {
+	if e.count < LeastRepeats {
 		return
 	}
 	r.add("small_copies", e, Finding{Without: (*critical.Without).SmallCopies, Title: figures.Count(e.count, "small copy",
 		"small copies") + " that could be part of another" + r.atLine(&r.process.lines.small, e),
 		Evidence: fmt.Sprintf("%s copies of at most %s follow each other %s, with %s in all; the calls of all but the "+
 			"first copy: %s",
-			figures.Group(e.count+e.runs), figures.Bytes(r.limits.SmallCopy), figures.Count(e.runs, "time", "times"),
+			figures.Group(e.count+e.runs), figures.Bytes(uint64(critical.SmallCopy)), figures.Count(e.runs, "time", "times"),
 			figures.Bytes(e.bytes), parts(t, 3)) + r.atLines(&r.process.lines.small, "; made at ", e.count),
 		Try: "put the data into one buffer and copy it at once, or use cudaMemcpyBatchAsync"})
 }
 
 func (r *report) sets() {
 	t := r.process.sets.since(r.steady.From)
-	if e := total(t); r.worth(e, r.limits.Repeats) {
+	if e := total(t); r.worth(e, LeastRepeats) {
 		r.add("synchronous_sets", e, Finding{Without: (*critical.Without).Sets,
 			Title: figures.Count(e.count, "synchronous memory set", "synchronous memory sets") +
 				r.atLine(&r.process.lines.sets, e),

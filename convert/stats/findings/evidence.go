@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 )
 
 // An evidence has the times of one habit.
@@ -62,7 +63,7 @@ func (e *evidence) add(at, cost uint64) {
 	}
 	e.last = max(e.last, at)
 	e.count++
-	e.cost = sum(e.cost, cost)
+	e.cost = sketch.Sum(e.cost, cost)
 	e.longest.Add(at, cost)
 }
 
@@ -81,8 +82,8 @@ func (e *evidence) join(o *evidence) {
 		e.add(m.at, m.cost)
 	}
 	e.first, e.last = min(e.first, o.first), max(e.last, o.last)
-	e.cost, e.count = sum(cost, o.cost), count+o.count
-	e.bytes, e.async, e.runs = sum(e.bytes, o.bytes), e.async+o.async, e.runs+o.runs
+	e.cost, e.count = sketch.Sum(cost, o.cost), count+o.count
+	e.bytes, e.async, e.runs = sketch.Sum(e.bytes, o.bytes), e.async+o.async, e.runs+o.runs
 	e.weight, e.byChance = e.weight+o.weight, e.byChance+o.byChance
 }
 
@@ -100,14 +101,6 @@ func (e *evidence) seen() activity.Seen {
 		s.Longest = e.longest[0].cost
 	}
 	return s
-}
-
-// sum adds two numbers of ns. It stops at the largest number.
-func sum(a, b uint64) uint64 {
-	if s := a + b; s >= a {
-		return s
-	}
-	return ^uint64(0)
 }
 
 // A tally has evidence by key.

@@ -147,7 +147,7 @@ const OnPath = "critical_path"
 func (c *Collector) List(whole bool, idle SteadyIdles) []Finding {
 	var all, startups []Finding
 	for _, p := range c.list {
-		r := report{collector: c, limits: &c.limits, process: p, steady: c.Steady(p.Process), idleTime: idle}
+		r := report{collector: c, process: p, steady: c.Steady(p.Process), idleTime: idle}
 		for _, k := range Kinds {
 			if k.find != nil && (whole || !k.whole) {
 				k.find(&r)
@@ -178,9 +178,6 @@ func (c *Collector) Steady(of *timeline.Process) (steady Interval) {
 	steady.To = max(steady.To, steady.From)
 	return steady
 }
-
-// Limits are the thresholds.
-func (c *Collector) Limits() *Thresholds { return &c.limits }
 
 // Sorted sorts findings in the order of List.
 func Sorted(all []Finding) []Finding {
@@ -214,7 +211,6 @@ func rank(f *Finding) int {
 // A report makes the findings of a process.
 type report struct {
 	collector *Collector
-	limits    *Thresholds
 	process   *processHabits
 	steady    Interval
 	idleTime  SteadyIdles
@@ -255,7 +251,7 @@ func (r *report) add(kind string, e *evidence, f Finding) {
 
 // worth reports whether a habit costs enough, often enough.
 func (r *report) worth(e *evidence, least uint64) bool {
-	return e.count >= least && r.limits.Worth(e.cost, r.steady.length())
+	return e.count >= least && r.collector.Worth(e.cost, r.steady.length())
 }
 
 // total joins all evidence of a tally.

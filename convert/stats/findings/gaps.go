@@ -67,7 +67,7 @@ func (c *Collector) does(s *activity.Spent, next *activity.Piece) doing {
 		return doing{kindOutside(s.Owner.OwnerKind, s.Owner.By), s.Owner.Text}
 	case f == nil:
 		return doing{outside, activity.OutsideCalls}
-	case f.Loads() || f.Role == activity.Launching && s.Time >= c.limits.Gap && c.isFirst(s, next):
+	case f.Loads() || f.Role == activity.Launching && s.Time >= leastGap && c.isFirst(s, next):
 		return doing{loads, f.Name}
 	}
 	return doing{kindOf(f), f.Title()}
@@ -114,7 +114,7 @@ func (c *Collector) Gap(g *activity.Gap) {
 			}
 		}
 	}
-	if g.To-g.From-loading >= c.limits.Gap {
+	if g.To-g.From-loading >= leastGap {
 		c.gap(p, gpu, g, loading)
 	}
 	if len(g.Spent) == 0 {
@@ -209,7 +209,7 @@ const mostBetween = 20e3
 // thread did anything else in CUDA.
 func (c *Collector) tiny(g *activity.Gap) (ns uint64) {
 	n := g.Next
-	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= c.limits.Gap ||
+	if n.Kind != timeline.KernelWork || n.InGraph || g.To-g.From >= leastGap ||
 		n.End-n.Start >= n.CallEnd-min(n.CallStart, n.CallEnd) {
 		return 0
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -36,7 +37,7 @@ func (f SteadyIdles) on(p *processHabits, gpu uint32) *SteadyIdle {
 // time is the time of all rows, in ns.
 func (g *SteadyIdle) time() (ns uint64) {
 	for _, r := range g.Rows {
-		ns = sum(ns, r.Time)
+		ns = sketch.Sum(ns, r.Time)
 	}
 	return ns
 }
@@ -47,7 +48,7 @@ const mostOwners = 4
 // idles reports whether a GPU is idle for so long that it is worth a finding.
 func (r *report) idles(g *SteadyIdle) bool {
 	ns := g.time()
-	return float64(ns) > idleShare*float64(r.steady.length()) && r.limits.Worth(ns, r.steady.length())
+	return float64(ns) > idleShare*float64(r.steady.length()) && r.collector.Worth(ns, r.steady.length())
 }
 
 // inAll says how long the GPU is idle, and what the launching threads did meanwhile.

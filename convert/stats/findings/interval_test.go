@@ -12,7 +12,7 @@ import (
 func TestKeptGaps(t *testing.T) {
 	t.Parallel()
 	for _, processes := range []int{1, 2, 1 << 20} {
-		c := New(Defaults)
+		c := New()
 		c.Recording(&timeline.Recording{Processes: processes})
 		p := new(timeline.Process)
 		g := &gaps{most: c.kept}

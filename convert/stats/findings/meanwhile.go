@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 )
 
@@ -107,7 +108,7 @@ func placeOf(did tally[doing]) string {
 func kindsOf(did tally[doing]) map[doingKind]uint64 {
 	kinds := make(map[doingKind]uint64)
 	for d, e := range did {
-		kinds[d.kind] = sum(kinds[d.kind], e.cost)
+		kinds[d.kind] = sketch.Sum(kinds[d.kind], e.cost)
 	}
 	return kinds
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
@@ -174,7 +175,7 @@ func (g *gpu) clocks(set *timeline.MetricSet, s *timeline.Sample, from, to uint6
 
 // kernel takes a kernel: is it a matrix product of half precision?
 func (g *gpu) kernel(p *timeline.Process, w *timeline.Work) {
-	g.kernels[p] = sum(g.kernels[p], w.Dur)
+	g.kernels[p] = sketch.Sum(g.kernels[p], w.Dur)
 	product, known := g.product[w.Shape]
 	if !known {
 		if len(g.product) >= maxProducts {

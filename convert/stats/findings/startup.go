@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
+	"github.com/cudatrace/cudatrace/convert/internal/sketch"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
@@ -265,7 +266,7 @@ func (r *report) startup() *Finding {
 		first: p.first, last: r.steady.From, count: 1, cost: r.steady.From - min(p.first, r.steady.From),
 		longest: []moment{{at: p.first}},
 	}
-	if len(p.worked) == 0 || !r.limits.Worth(e.cost, p.last-p.first) {
+	if len(p.worked) == 0 || !r.collector.Worth(e.cost, p.last-p.first) {
 		return nil
 	}
 	t := p.starts.tally(func(x *timed) *evidence { return x.before(r.steady.From) })
@@ -290,7 +291,7 @@ func once(startups []Finding) []Finding {
 	}
 	all := uint64(0)
 	for i := range startups {
-		all = sum(all, startups[i].Cost)
+		all = sketch.Sum(all, startups[i].Cost)
 	}
 	f := Sorted(startups)[0]
 	f.Evidence += fmt.Sprintf("; %s, %s together", figures.Count(len(startups), "process starts up",

@@ -24,7 +24,7 @@ func (r *report) serialStreams() {
 		}
 		t[name].join(e)
 	}
-	if !r.worth(all, r.limits.Repeats) {
+	if !r.worth(all, LeastRepeats) {
 		return
 	}
 	f := Finding{Without: (*critical.Without).TakingTurns,

@@ -11,7 +11,7 @@ func (r *report) tinyKernels() {
 	for _, gpu := range sortedKeys(r.process.tiny) {
 		t := r.process.tiny[gpu]
 		e := t.since(r.steady.From)
-		if !r.worth(e, r.limits.Kernels) {
+		if !r.worth(e, leastKernels) {
 			continue
 		}
 		rate := float64(e.count) / (float64(r.steady.length()) / 1e9)

@@ -9,7 +9,7 @@ import (
 
 func (r *report) waits() {
 	calls := r.process.waits.since(r.steady.From)
-	if e := total(calls); r.worth(e, r.limits.Repeats) {
+	if e := total(calls); r.worth(e, LeastRepeats) {
 		place, named := "", make(tally[string])
 		for f, of := range calls { // nil for those without room
 			if f != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// Limits of the findings, beside the thresholds that a person may give.
+// Limits of the findings, beside those of package findings.
 const (
 	exposedShare = 0.2 // of the steady state of a rank, without what it waited for others
 	moreCompute  = 0.1 // by which the compute of a rank exceeds the median
@@ -33,16 +33,19 @@ type Load struct {
 	Steps                  uint64 // of the steady state; 0 where none are known
 }
 
+// A worthwhile reports whether a cost in a time is worth a finding.
+type worthwhile = func(cost, of uint64) bool
+
 // Findings returns what is odd among the ranks. Loads are exact; kernels are all of the timeline; idle has the gaps of
 // processes. With whole false records are missing, and nothing is said about communication without computing, nor about
 // gaps.
-func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels []Kernel,
+func (c *Collector) Findings(worth worthwhile, loads []Load, kernels []Kernel,
 	idle func(*timeline.Process) []findings.Idle, whole bool) (all []findings.Finding) {
 	r := c.Result()
 	if !whole {
 		idle = func(*timeline.Process) []findings.Idle { return nil }
 	}
-	all = r.stragglers(limits, idle, loads)
+	all = r.stragglers(idle, loads)
 	for i := range all {
 		f := &all[i]
 		span := c.Process(f.Process).steady
@@ -51,20 +54,20 @@ func (c *Collector) Findings(limits *findings.Thresholds, loads []Load, kernels 
 	}
 	all = slices.DeleteFunc(all, func(f findings.Finding) bool {
 		span := c.Process(f.Process).steady
-		return !limits.Worth(f.Cost, span.To-span.From)
+		return !worth(f.Cost, span.To-span.From)
 	})
 	for _, run := range byRun(loads) {
-		if f := exposed(limits, run); f != nil && whole {
+		if f := exposed(worth, run); f != nil && whole {
 			all = append(all, *f)
 		}
 		if len(run) < 2 {
 			continue
 		}
 		same := wholeOf(run)
-		if f := imbalance(limits, same, kernels); f != nil {
+		if f := imbalance(worth, same, kernels); f != nil {
 			all = append(all, *f)
 		}
-		all = append(all, oddKernels(limits, same, kernels)...)
+		all = append(all, oddKernels(worth, same, kernels)...)
 	}
 	return all
 }
@@ -104,7 +107,7 @@ func wholeOf(loads []Load) (whole []Load) {
 
 // stragglers are the ranks that come last in clearly more collectives than their share, and cost the others time; or
 // the hosts, where several ranks of one do.
-func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Load) (all []findings.Finding) {
+func (r *Result) stragglers(idle idleOf, loads []Load) (all []findings.Finding) {
 	found := make(map[*RankProcess]straggler)
 	others := make(map[*RankProcess]uint64) // ns that all others could be earlier
 	var order []*RankProcess
@@ -127,7 +130,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Lo
 	for _, m := range r.communicators {
 		lags := lagsOf(m.blame, leastLate(m.blame))
 		for i, p := range m.members {
-			if m.behind(limits, &lags[i], len(m.members), m.size()) {
+			if m.behind(&lags[i], len(m.members), m.size()) {
 				note(p, m, m.straggler(p, &lags[i], stepsOf(p)), []int{i}, false)
 			}
 		}
@@ -142,7 +145,7 @@ func (r *Result) stragglers(limits *findings.Thresholds, idle idleOf, loads []Lo
 			}) {
 				continue
 			}
-			if m.behind(limits, &lags[i], hosts, hosts) {
+			if m.behind(&lags[i], hosts, hosts) {
 				note(p, m, m.slowHost(p, len(onHost), &lags[i], stepsOf(p)), onHost, true)
 			}
 		}
@@ -228,13 +231,13 @@ func (b *blame) alone(least uint64) bool {
 
 // behind reports whether one of n comes last clearly more often than the others, and costs them enough. all are n with
 // those that are not given.
-func (m *communicator) behind(limits *findings.Thresholds, l *lag, n, all int) bool {
+func (m *communicator) behind(l *lag, n, all int) bool {
 	if !l.alone {
 		all = n
 	}
 	count, even := len(l.late), 1/float64(n)
 	often := min(oftenLast*even, mostlyLast)
-	return 2*uint64(count)*m.Step() >= limits.Repeats && float64(count) >= often*float64(l.of) && l.cost >= often &&
+	return 2*uint64(count)*m.Step() >= findings.LeastRepeats && float64(count) >= often*float64(l.of) && l.cost >= often &&
 		l.blame.cost > 0 && byChance(count, l.of, 1/float64(all)) < rare
 }
 
@@ -336,7 +339,7 @@ func (l *Load) own() uint64 {
 
 // exposed finds communication during which the GPU computes nothing. What a rank waited for others in collectives is no
 // cost of communication.
-func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
+func exposed(worth worthwhile, loads []Load) *findings.Finding {
 	worst, n, own, all := &loads[0], 0, uint64(0), uint64(0)
 	for i := range loads {
 		l := &loads[i]
@@ -348,7 +351,7 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 			worst = l
 		}
 	}
-	if n == 0 || !limits.Worth(worst.own(), worst.Span) {
+	if n == 0 || !worth(worst.own(), worst.Span) {
 		return nil
 	}
 	f := ofLoad("exposed_communication", worst, worst.own())
@@ -383,7 +386,7 @@ func exposed(limits *findings.Thresholds, loads []Load) *findings.Finding {
 }
 
 // imbalance finds a rank that computes much longer than the others.
-func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *findings.Finding {
+func imbalance(worth worthwhile, loads []Load, kernels []Kernel) *findings.Finding {
 	if len(loads) < 2 {
 		return nil
 	}
@@ -403,7 +406,7 @@ func imbalance(limits *findings.Thresholds, loads []Load, kernels []Kernel) *fin
 	}
 	usual := middle(list)
 	more := most.Compute - usual
-	if float64(more) < moreCompute*float64(usual) || !limits.Worth(more, most.Span) {
+	if float64(more) < moreCompute*float64(usual) || !worth(more, most.Span) {
 		return nil
 	}
 	f := ofLoad("compute_imbalance", most, more)

@@ -174,7 +174,7 @@ func (k *Kernel) only(on *Load, loads []Load) bool {
 const leastRanks = 3
 
 // oddKernels finds kernels that one rank alone runs, where the ranks run the same kernels else.
-func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (all []findings.Finding) {
+func oddKernels(worth worthwhile, loads []Load, kernels []Kernel) (all []findings.Finding) {
 	if len(loads) < leastRanks {
 		return nil
 	}
@@ -206,7 +206,7 @@ func oddKernels(limits *findings.Thresholds, loads []Load, kernels []Kernel) (al
 	}
 	slices.SortStableFunc(odds, func(a, b odd) int { return cmp.Compare(b.Time, a.Time) })
 	for _, o := range odds[:min(len(odds), findings.MaxMoments)] {
-		if !limits.Worth(o.Time, o.on.Span) {
+		if !worth(o.Time, o.on.Span) {
 			continue
 		}
 		f := ofLoad("odd_kernel", o.on, o.Time)

@@ -91,7 +91,7 @@ func TestSample(t *testing.T) {
 	if text := strings.Join(j.Collectives().Notes, " "); !strings.Contains(text, "one of 16 collectives is compared") {
 		t.Errorf("notes %q", text)
 	}
-	f := j.Findings(&findings.Defaults, nil, nil, noGaps, true)
+	f := j.Findings(findings.New().Worth, nil, nil, noGaps, true)
 	if len(f) != 1 || f[0].Kind != "straggling_rank" || f[0].Process != j.streams[2].Context.Process || !strings.Contains(f[0].Evidence, "estimated from one of 16") {
 		t.Errorf("%+v", f)
 	}
@@ -144,7 +144,7 @@ func TestTies(t *testing.T) {
 				}
 			}
 			title := ""
-			for _, f := range j.Findings(&findings.Defaults, nil, nil, noGaps, true) {
+			for _, f := range j.Findings(findings.New().Worth, nil, nil, noGaps, true) {
 				title += f.Title
 			}
 			if title != c.title {
@@ -452,7 +452,7 @@ func TestAbsentRanks(t *testing.T) {
 		for _, s := range j.streams {
 			loads = append(loads, Load{RankProcess: j.User(s), Exposed: 9e8, Compute: 1e9, Span: 2e9, Last: 2e9})
 		}
-		among := j.Findings(&findings.Defaults, loads, nil, noGaps, true)
+		among := j.Findings(findings.New().Worth, loads, nil, noGaps, true)
 		kinds := ""
 		for i, f := range j.Arrange([]findings.Finding{{Kind: "gaps", Process: j.streams[0].Context.Process, Cost: 1, GPU: new(uint32)}}, among) {
 			kinds += f.Kind + " "
@@ -518,7 +518,7 @@ func TestOddKernels(t *testing.T) {
 		"all are different on their rank": {[]Kernel{kernel("a", 1e9, 0), kernel("b", 1e9, 1), kernel("c", 1e9, 2)}, ""},
 	} {
 		got := ""
-		for _, f := range j.Findings(&findings.Defaults, loads, c.kernels, noGaps, true) {
+		for _, f := range j.Findings(findings.New().Worth, loads, c.kernels, noGaps, true) {
 			got += strings.TrimPrefix(f.Title, "only ")
 		}
 		if !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {

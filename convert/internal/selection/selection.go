@@ -97,15 +97,15 @@ func (s *Selection) CalledFrom(c *timeline.Caller) bool {
 	}
 	chosen, known := s.callers[c]
 	if !known {
-		chosen = MatchCaller(s.Caller, c)
+		chosen = matchCaller(s.Caller, c)
 		s.callers[c] = chosen
 	}
 	return chosen
 }
 
-// MatchCaller reports whether a glob matches a caller: its file's name, its function with or without
+// matchCaller reports whether a glob matches a caller: its file's name, its function with or without
 // parameters, both, or its whole text.
-func MatchCaller(glob string, c *timeline.Caller) bool {
+func matchCaller(glob string, c *timeline.Caller) bool {
 	names := []string{c.File(), c.Text()}
 	if f := c.Function(); f != "" {
 		short := strings.TrimSuffix(strings.TrimSuffix(f, "(...)"), "()")
