@@ -56,7 +56,7 @@ func BenchmarkCallInThreads(b *testing.B) { benchmarkCall(b, "crowd", 50_000) }
 func benchmarkCall(b *testing.B, scenario string, calls int) {
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
-	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
+	for _, m := range []attachMode{modeMulti, modeSingle} {
 		variants = append(variants, recording(b, m))
 	}
 	for _, length := range []int{1, 3} {
@@ -98,8 +98,8 @@ func recording(b *testing.B, m attachMode) variant {
 // shortChains is a variant in which the chains of return addresses are known to be of use up
 // to a length.
 func shortChains(b *testing.B, t *target, length int) variant {
-	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	return variant{fmt.Sprintf("session-%d-frames", length), func(pid int) func() {
+	p := open(b, Options{mode: modeMulti, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	return variant{fmt.Sprintf("multi-%d-frames", length), func(pid int) func() {
 		must.Get(p.Attach(pid))(b)
 		t.run("timing", 1)
 		var d discard
@@ -116,12 +116,12 @@ func shortChains(b *testing.B, t *target, length int) variant {
 
 // withoutChains is a variant in which no callers are looked for.
 func withoutChains(b *testing.B) variant {
-	p := open(b, Options{mode: modeSession, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
+	p := open(b, Options{mode: modeMulti, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
 	dir := must.Get(builds())(b)
 	path := dir + "/libcuda.so.1"
 	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
 	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
-	return variant{"session-no-chains", func(pid int) func() {
+	return variant{"multi-no-chains", func(pid int) func() {
 		must.Do(b, p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}))
 		probes := must.Get(attachCalls(p.program.calls, path, sites, pid))(b)
 		return func() {
@@ -141,11 +141,9 @@ func takeCalls(b *testing.B, p *Prober) {
 
 // floors are the variants with empty programs.
 func floors(b *testing.B) []variant {
-	c, err := loadPart(objectPart{maps: []string{}, programs: []string{
-		bpf.ProbesProgEmptyMulti, bpf.ProbesProgEmptySession,
-	}})
+	c, err := loadPart(objectPart{maps: []string{}, programs: []string{bpf.ProbesProgEmptyMulti}})
 	if err != nil {
-		b.Skip("this kernel has no sessions: ", err)
+		b.Skip("this kernel has no uprobe_multi: ", err)
 	}
 	b.Cleanup(c.Close)
 	dir := must.Get(builds())(b)
@@ -159,12 +157,8 @@ func floors(b *testing.B) []variant {
 		}}
 	}
 	return []variant{
-		floor("session", func(pid int) (io.Closer, error) {
-			session := siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}
-			return attachReturnProbes(session, path, sites, pid)
-		}),
 		floor("pair", func(pid int) (io.Closer, error) {
-			return attachCalls(callPrograms{enter, enter}, path, sites, pid)
+			return attachCalls(enter, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
 			return attachHere(enter, path, sites, pid)

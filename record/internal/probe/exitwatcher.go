@@ -315,7 +315,7 @@ func (w *exitWatcher) attachLibc(pid int, m procfs.Mapping) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no probes on %s: %w", m.Path, err)
 	}
-	program := siteProgram{w.programs.Programs[w.libcProgram()], w.mode.withoutSession()}
+	program := siteProgram{w.programs.Programs[w.libcProgram()], w.mode}
 	probes, err := attachHere(program, procfs.OpenFile(f), sites, pid)
 	if err != nil {
 		return nil, attachError(m.Path, err)

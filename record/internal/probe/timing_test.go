@@ -28,7 +28,7 @@ func BenchmarkAttach(b *testing.B) {
 	gcc := exec.Command("gcc", "-shared", "-fPIC", "-fno-omit-frame-pointer", "-w", "-o", library, "-x", "c", "-")
 	gcc.Stdin = strings.NewReader(code.String())
 	must.Run(b, gcc)
-	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
+	for _, m := range []attachMode{modeMulti, modeSingle} {
 		functions := cudaapi.Functions(cudaapi.All)
 		if m == modeSingle { // tens of milliseconds a probe
 			functions = cudaapi.Functions(cudaapi.Minimal)
