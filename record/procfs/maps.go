@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,11 +26,30 @@ type FileID struct {
 
 // A Mapping is a part of a process's memory that maps a part of a file.
 type Mapping struct {
-	File    FileID
-	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
-	Offset  uint64 // place in the file of the first byte
-	Path    string // of the file, in the process's own mount namespace
-	Deleted bool   // the file has been deleted or replaced
+	File     FileID
+	From, To uint64 // its first address, and the first one behind it
+	Offset   uint64 // place in the file of the first byte
+	Path     string // of the file, in the process's own mount namespace
+	Deleted  bool   // the file has been deleted or replaced
+}
+
+// Bounds are From and To.
+func (m Mapping) Bounds() (from, to uint64) { return m.From, m.To }
+
+// Around finds the mapping around an address among those of [Code], or what is made of them; nil if there is none.
+func Around[M interface{ Bounds() (from, to uint64) }](code []M, address uint64) *M {
+	i, _ := slices.BinarySearchFunc(code, address, func(m M, address uint64) int {
+		if _, to := m.Bounds(); to <= address {
+			return -1
+		}
+		return 1
+	})
+	if i < len(code) {
+		if from, _ := code[i].Bounds(); from <= address {
+			return &code[i]
+		}
+	}
+	return nil
 }
 
 // CodeFiles lists the files that a process has mapped as code, each with its first executable
@@ -113,33 +133,10 @@ func FindMapping(pid int, path string) (at uint64, ok bool) {
 	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
 	for m, err := range mappings(pid, named) {
 		if err == nil && m.Path == path {
-			at, _, ok = m.Addresses()
-			return at, ok
+			return m.From, true
 		}
 	}
 	return 0, false
-}
-
-// CodeAt finds the executable mapping of a file around an address; ok is false if there is none.
-func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
-	for m, err := range mappings(pid, isCode) {
-		if err != nil {
-			return 0, 0, false, err
-		}
-		if from, to, ok := m.Addresses(); ok && address >= from && address < to {
-			return from, to, true, nil
-		}
-	}
-	return 0, 0, false, nil
-}
-
-// Addresses are the first address of a mapping and the first one behind it; ok is false if Span is
-// malformed.
-func (m Mapping) Addresses() (from, to uint64, ok bool) {
-	first, last, _ := strings.Cut(m.Span, "-")
-	from, fromErr := strconv.ParseUint(first, 16, 64)
-	to, toErr := strconv.ParseUint(last, 16, 64)
-	return from, to, fromErr == nil && toErr == nil
 }
 
 // mappings reads the wanted lines of /proc/PID/maps that map files. An error comes last.
@@ -206,11 +203,20 @@ func parseLine(line string) (m Mapping, ok bool) {
 	for i := range fields {
 		fields[i], line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
 	}
-	inode, err := strconv.ParseUint(fields[4], 10, 64)
-	offset, offsetErr := strconv.ParseUint(fields[2], 16, 64)
-	path, deleted := strings.CutSuffix(strings.TrimLeft(line, " "), deletedSuffix)
-	m = Mapping{File: FileID{fields[3], inode}, Span: fields[0], Offset: offset, Path: path, Deleted: deleted}
-	return m, err == nil && offsetErr == nil
+	first, last, _ := strings.Cut(fields[0], "-")
+	m.File.Device = fields[3]
+	m.Path, m.Deleted = strings.CutSuffix(strings.TrimLeft(line, " "), deletedSuffix)
+	ok = true
+	for _, n := range []struct {
+		to   *uint64
+		text string
+		base int
+	}{{&m.From, first, 16}, {&m.To, last, 16}, {&m.Offset, fields[2], 16}, {&m.File.Inode, fields[4], 10}} {
+		var err error
+		*n.to, err = strconv.ParseUint(n.text, n.base, 64)
+		ok = ok && err == nil
+	}
+	return m, ok
 }
 
 // deletedSuffix is the end that the kernel adds to the path of a deleted file.
@@ -220,7 +226,7 @@ const deletedSuffix = " (deleted)"
 // Where the kernel forbids that, it opens the file by its path in the process's root, if that is
 // still the mapped file.
 func (m Mapping) Open(pid int) (*os.File, error) {
-	f, err := m.open(fmt.Sprintf("/proc/%d/map_files/%s", pid, m.Span))
+	f, err := m.open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.From, m.To))
 	if err == nil || m.Deleted || errors.Is(err, unix.EAGAIN) {
 		return f, err
 	}

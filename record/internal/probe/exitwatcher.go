@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -74,17 +75,18 @@ func (w *exitWatcher) watch(pid, signal int, handler, over uint64) error {
 	if err := w.load(); err != nil {
 		return err
 	}
-	from, to, ok, err := procfs.CodeAt(pid, handler)
+	code, err := procfs.Code(pid)
 	if err != nil {
 		return err
 	}
-	if !ok {
+	own := procfs.Around(code, handler)
+	if own == nil || !strings.HasPrefix(own.Path, "/") {
 		return fmt.Errorf("there is no library's code at %#x in process %d", handler, pid)
 	}
 	if err := w.awaitEndLocked(pid); err != nil {
 		return err
 	}
-	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, Over: over, OwnFrom: from, OwnTo: to}
+	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, Over: over, OwnFrom: own.From, OwnTo: own.To}
 	if err := w.watches.Put(uint32(pid), &watch); err != nil {
 		return fmt.Errorf("too many processes are being recorded to watch the end of process %d: %w", pid, err)
 	}

@@ -537,11 +537,10 @@ func driverOf(tb testing.TB, pid int) procfs.Mapping {
 // codeOf reads the process's memory where libcuda is executable.
 func codeOf(tb testing.TB, pid int) []byte {
 	tb.Helper()
-	var from, to int64
-	must.Get(fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to))(tb)
+	from, to := driverOf(tb, pid).Bounds()
 	mem := must.Get(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(tb)
 	defer mem.Close()
 	code := make([]byte, to-from)
-	must.Get(mem.ReadAt(code, from))(tb)
+	must.Get(mem.ReadAt(code, int64(from)))(tb)
 	return code
 }
