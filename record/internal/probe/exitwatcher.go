@@ -341,7 +341,7 @@ var libcFunctions = map[string]uint64{
 
 // libcSites finds those functions in libc, each address once.
 func libcSites(f *os.File) ([]probeSite, error) {
-	found, err := elfsym.Exported(f, maps.Keys(libcFunctions))
+	found, err := elfsym.Exported(f, slices.Collect(maps.Keys(libcFunctions))...)
 	if err != nil {
 		return nil, err
 	}

@@ -519,7 +519,7 @@ func TestCloseRestoresCode(t *testing.T) {
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
 	b := must.Get(os.ReadFile(driverOf(tb, pid).Path))(tb)
-	found := must.Get(elfsym.Exported(bytes.NewReader(b), slices.Values([]string{function})))(tb)
+	found := must.Get(elfsym.Exported(bytes.NewReader(b), function))(tb)
 	f := must.Get(elf.NewFile(bytes.NewReader(b)))(tb)
 	code := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 })
 	at := found[function]
