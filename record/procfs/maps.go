@@ -33,6 +33,9 @@ type Mapping struct {
 	Deleted  bool   // the file has been deleted or replaced
 }
 
+// isFile reports whether a file is mapped, and nothing else that has a name.
+func (m Mapping) isFile() bool { return strings.HasPrefix(m.Path, "/") }
+
 // Bounds are From and To.
 func (m Mapping) Bounds() (from, to uint64) { return m.From, m.To }
 
@@ -61,7 +64,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.File.Inode != 0 && !seen[m.File] {
+		if m.isFile() && m.File.Inode != 0 && !seen[m.File] {
 			seen[m.File] = true
 			found = append(found, m)
 		}
@@ -73,7 +76,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 func Code(pid int) ([]Mapping, error) {
 	var found []Mapping
 	paths := pathsOf(pid)
-	for m, err := range readMappings(pid, isExecutable, parseLine) {
+	for m, err := range mappings(pid, isExecutable) {
 		if err == nil {
 			err = paths.keep(m.Path)
 		}
@@ -91,7 +94,7 @@ func Files(pid int) ([]string, error) {
 	seen := map[string]bool{}
 	paths := pathsOf(pid)
 	for m, err := range mappings(pid, showsFile) {
-		if err == nil && !seen[m.Path] {
+		if err == nil && m.isFile() && !seen[m.Path] {
 			seen[m.Path] = true
 			files = append(files, m.Path)
 			err = paths.keep(m.Path)
@@ -115,41 +118,21 @@ func (k *kept) keep(path string) error {
 	return nil
 }
 
-// MapsFile reports whether a process maps the file with that path and inode. It is false if the process may not
-// be read.
-func MapsFile(pid int, path string, inode uint64) bool {
-	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
-	for m, err := range mappings(pid, named) {
-		if err == nil && m.File.Inode == inode {
-			return true
+// FindMapping returns the first mapping of a process of a file with that path and, unless it is 0, that inode; ok is
+// false if it has none, or may not be read.
+func FindMapping(pid int, path string, inode uint64) (found Mapping, ok bool) {
+	for m, err := range mappings(pid, func(line []byte) bool { return bytes.Contains(line, []byte(path)) }) {
+		if err == nil && m.Path == path && (inode == 0 || m.File.Inode == inode) {
+			return m, true
 		}
 	}
-	return false
+	return found, false
 }
 
-// FindMapping returns the first address at which a process has mapped a file of that path; ok is false if it has none,
-// or may not be read.
-func FindMapping(pid int, path string) (at uint64, ok bool) {
-	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
-	for m, err := range mappings(pid, named) {
-		if err == nil && m.Path == path {
-			return m.From, true
-		}
-	}
-	return 0, false
-}
-
-// mappings reads the wanted lines of /proc/PID/maps that map files. An error comes last.
+// mappings reads the wanted lines of /proc/PID/maps. An error comes last.
 func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
-	return readMappings(pid, wanted, parseMapping)
-}
-
-// A parser reads a line of /proc/PID/maps; ok is false for a line to skip.
-type parser func(line string) (m Mapping, ok bool)
-
-func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
-		for m, err := range parseMappings(lines(folder(pid)+"/maps", maxMaps), wanted, parse) {
+		for m, err := range parseMappings(lines(folder(pid)+"/maps", maxMaps), wanted) {
 			if err != nil {
 				err = explain(pid, err)
 			}
@@ -161,8 +144,7 @@ func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq
 }
 
 // parseMappings reads the wanted ones of lines like those of /proc/PID/maps.
-func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping,
-	error] {
+func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		for line, err := range text {
 			if err != nil {
@@ -172,7 +154,7 @@ func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool,
 			if !wanted(line) {
 				continue
 			}
-			if m, ok := parse(string(line)); ok && !yield(m, nil) {
+			if m, ok := parseLine(string(line)); ok && !yield(m, nil) {
 				return
 			}
 		}
@@ -189,15 +171,9 @@ func isExecutable(line []byte) bool {
 	return at >= 0 && len(line) > at+3 && line[at+3] == 'x'
 }
 
-// parseMapping reads one line; ok is false if it maps no file:
+// parseLine reads one line, whatever it maps:
 //
 //	7f0000000000-7f0000001000 r-xp 00002000 fd:01 1234   /usr/lib/libcuda.so.1
-func parseMapping(line string) (m Mapping, ok bool) {
-	m, ok = parseLine(line)
-	return m, ok && strings.HasPrefix(m.Path, "/")
-}
-
-// parseLine reads one line, whatever it maps.
 func parseLine(line string) (m Mapping, ok bool) {
 	var fields [5]string
 	for i := range fields {
