@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -59,10 +58,6 @@ func benchmarkCall(b *testing.B, scenario string, calls int) {
 	for _, m := range []attachMode{modeMulti, modeSingle} {
 		variants = append(variants, recording(b, m))
 	}
-	for _, length := range []int{1, 3} {
-		variants = append(variants, shortChains(b, t, length))
-	}
-	variants = append(variants, withoutChains(b))
 	variants = append(variants, floors(b)...)
 	times := make([][]float64, len(variants))
 	for round := 0; b.Loop(); round++ {
@@ -90,42 +85,6 @@ func recording(b *testing.B, m attachMode) variant {
 		must.Get(p.Attach(pid))(b)
 		return func() {
 			must.Do(b, p.Detach(pid))
-			takeCalls(b, p)
-		}
-	}}
-}
-
-// shortChains is a variant in which the chains of return addresses are known to be of use up
-// to a length.
-func shortChains(b *testing.B, t *target, length int) variant {
-	p := open(b, Options{mode: modeMulti, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	return variant{fmt.Sprintf("multi-%d-frames", length), func(pid int) func() {
-		must.Get(p.Attach(pid))(b)
-		t.run("timing", 1)
-		var d discard
-		must.Do(b, p.Drain(&d))
-		for _, c := range d.chains {
-			p.Callers().Need(c.PID, c.Epoch, c.Addresses[0], length)
-		}
-		return func() {
-			must.Do(b, p.Detach(pid))
-			takeCalls(b, p)
-		}
-	}}
-}
-
-// withoutChains is a variant in which no callers are looked for.
-func withoutChains(b *testing.B) variant {
-	p := open(b, Options{mode: modeMulti, BufferBytes: 64 << 20, Functions: cudaapi.Functions(cudaapi.Minimal)})
-	dir := must.Get(builds())(b)
-	path := dir + "/libcuda.so.1"
-	cookie := p.table.cookie(uint32(cudaapi.ByName("cuLaunchKernel").ID)) &^ (7 << bpf.CookieChain)
-	sites := []probeSite{{offset: launchOffset(b, path), cookie: cookie}}
-	return variant{"multi-no-chains", func(pid int) func() {
-		must.Do(b, p.program.maps.targets.Put(uint32(pid), bpf.ProbesTarget{}))
-		probes := must.Get(attachCalls(p.program.calls, path, sites, pid))(b)
-		return func() {
-			probes.Close()
 			takeCalls(b, p)
 		}
 	}}
