@@ -92,7 +92,7 @@ const (
 
 	// What the site is. Without these bits it is an entry.
 	CookieReturn = 1 << 30 // a return instruction
-	CookieBehind = 1 << 31 // behind the return: the return probe, unless it is a session's
+	CookieBehind = 1 << 31 // behind the return: the return probe
 
 	// In place of those from CookieStackWords on, that of a function of any library has:
 	CookieWords = 20 // words to record, at most MaxFunctionWords

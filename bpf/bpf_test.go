@@ -140,7 +140,7 @@ func TestObjects(t *testing.T) {
 	for _, object := range objects {
 		spec := must.Get(ebpf.LoadCollectionSpec(object))(t)
 		for _, name := range []string{
-			ProbesProgCallSession, ProbesProgCallMulti, ProbesProgCallSingle, ProbesProgFunctionMulti, ProbesProgFunctionSingle, ProbesProgThreadExit, ProbesProgProcessExec,
+			ProbesProgCallMulti, ProbesProgCallSingle, ProbesProgFunctionMulti, ProbesProgFunctionSingle, ProbesProgThreadExit, ProbesProgProcessExec,
 			ProbesProgSignalDeliver, ProbesProgEndingMulti, ProbesProgEndingSingle, ProbesProgTreeFork, ProbesProgTreeExec, ProbesProgTreeExit,
 		} {
 			if p := spec.Programs[name]; p == nil || p.License != "Dual BSD/GPL" {

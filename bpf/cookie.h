@@ -24,7 +24,7 @@
 
 /* What the site is, in all cookies; without these bits it is an entry. */
 #define COOKIE_RETURN (1ull << 30) /* a return instruction */
-#define COOKIE_BEHIND (1ull << 31) /* behind the return: the return probe, unless it is a session's */
+#define COOKIE_BEHIND (1ull << 31) /* behind the return: the return probe */
 
 /* In place of the others, that of a function of any library has the number of words to record. */
 #define COOKIE_WORDS(cookie) ((u32)((cookie) >> 20) & 7)

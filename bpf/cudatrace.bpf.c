@@ -1097,20 +1097,6 @@ INLINE int call(struct pt_regs *ctx)
 	return 0;
 }
 
-/* Linux 6.13: one consumer for both ends of a call. */
-extern _Bool bpf_session_is_return(void) KERNEL_FUNCTION;
-
-SEC("uprobe.session")
-int call_session(struct pt_regs *ctx)
-{
-	u64 cookie = attach_cookie(ctx);
-
-	if (!bpf_session_is_return())
-		return enter(ctx, cookie); /* no return probe unless it is 0 */
-	leave(ctx, cookie, STACK_POINTER(ctx) - RETURN_POPS);
-	return 0;
-}
-
 /* Linux 6.6: many functions a link. */
 SEC("uprobe.multi")
 int call_multi(struct pt_regs *ctx)
@@ -1170,13 +1156,6 @@ int thread_exit(void *ctx)
 /* The floor that the probes' cost is measured against: both traps and nothing else. */
 SEC("uprobe.multi")
 int empty_multi(struct pt_regs *ctx)
-{
-	(void)ctx;
-	return 0;
-}
-
-SEC("uprobe.session")
-int empty_session(struct pt_regs *ctx)
 {
 	(void)ctx;
 	return 0;

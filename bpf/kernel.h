@@ -14,7 +14,6 @@ typedef int s32;
 typedef unsigned long long u64;
 
 #define SEC(name) __attribute__((section(name), used))
-#define KERNEL_FUNCTION __attribute__((section(".ksyms")))
 #define INLINE static inline __attribute__((always_inline))
 #define NOINLINE static __attribute__((noinline))
 /* A function that the kernel verifies once, not at each call: it takes numbers, and returns one. */

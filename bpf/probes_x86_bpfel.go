@@ -195,10 +195,8 @@ const (
 	ProbesMapTree            = "tree"
 	ProbesMapWatches         = "watches"
 	ProbesProgCallMulti      = "call_multi"
-	ProbesProgCallSession    = "call_session"
 	ProbesProgCallSingle     = "call_single"
 	ProbesProgEmptyMulti     = "empty_multi"
-	ProbesProgEmptySession   = "empty_session"
 	ProbesProgEndingMulti    = "ending_multi"
 	ProbesProgEndingSingle   = "ending_single"
 	ProbesProgFunctionMulti  = "function_multi"
@@ -263,10 +261,8 @@ type ProbesSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type ProbesProgramSpecs struct {
 	CallMulti      *ebpf.ProgramSpec `ebpf:"call_multi"`
-	CallSession    *ebpf.ProgramSpec `ebpf:"call_session"`
 	CallSingle     *ebpf.ProgramSpec `ebpf:"call_single"`
 	EmptyMulti     *ebpf.ProgramSpec `ebpf:"empty_multi"`
-	EmptySession   *ebpf.ProgramSpec `ebpf:"empty_session"`
 	EndingMulti    *ebpf.ProgramSpec `ebpf:"ending_multi"`
 	EndingSingle   *ebpf.ProgramSpec `ebpf:"ending_single"`
 	FunctionMulti  *ebpf.ProgramSpec `ebpf:"function_multi"`
@@ -393,10 +389,8 @@ type ProbesVariables struct {
 // It can be passed to LoadProbesObjects or ebpf.CollectionSpec.LoadAndAssign.
 type ProbesPrograms struct {
 	CallMulti      *ebpf.Program `ebpf:"call_multi"`
-	CallSession    *ebpf.Program `ebpf:"call_session"`
 	CallSingle     *ebpf.Program `ebpf:"call_single"`
 	EmptyMulti     *ebpf.Program `ebpf:"empty_multi"`
-	EmptySession   *ebpf.Program `ebpf:"empty_session"`
 	EndingMulti    *ebpf.Program `ebpf:"ending_multi"`
 	EndingSingle   *ebpf.Program `ebpf:"ending_single"`
 	FunctionMulti  *ebpf.Program `ebpf:"function_multi"`
@@ -414,10 +408,8 @@ type ProbesPrograms struct {
 func (p *ProbesPrograms) Close() error {
 	return _ProbesClose(
 		p.CallMulti,
-		p.CallSession,
 		p.CallSingle,
 		p.EmptyMulti,
-		p.EmptySession,
 		p.EndingMulti,
 		p.EndingSingle,
 		p.FunctionMulti,

@@ -54,7 +54,7 @@ const stepsFile = "/memfd:cudatrace-steps"
 
 // StepsOf reads the steps of a process; ok is false if it counts none. The process writes what it likes there.
 func StepsOf(pid int) (s Steps, ok bool) {
-	at, ok := procfs.FindMapping(pid, stepsFile)
+	m, ok := procfs.FindMapping(pid, stepsFile, 0)
 	if !ok {
 		return s, false
 	}
@@ -62,7 +62,7 @@ func StepsOf(pid int) (s Steps, ok bool) {
 	var before [16]byte
 	for range 3 { // the process may have begun a step between the two numbers
 		var b [16]byte
-		if memory.Read(at, b[:]) != nil {
+		if memory.Read(m.From, b[:]) != nil {
 			return s, false
 		}
 		if s = (Steps{binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])}); b == before {

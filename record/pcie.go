@@ -1,13 +1,13 @@
 package record
 
 import (
-	"encoding/hex"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/metadata"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -20,9 +20,12 @@ func addPCIeLink(d *tracelog.Device, root string) {
 	if d.UUID == "" {
 		return
 	}
-	if d.PCI = pciAddressOf(root, d.UUID); d.PCI == "" {
+	gpus := metadata.GPUs(root)
+	i := slices.IndexFunc(gpus, func(g metadata.GPU) bool { return g.UUID == d.UUID })
+	if i < 0 {
 		return
 	}
+	d.PCI = gpus[i].PCI
 	device, err := filepath.EvalSymlinks(filepath.Join(root, "sys/bus/pci/devices", d.PCI))
 	if err != nil {
 		return
@@ -31,37 +34,6 @@ func addPCIeLink(d *tracelog.Device, root string) {
 	d.PCIeGeneration, d.PCIeWidth = pcieGeneration(device, "current_link_speed"), linkNumber(device, "current_link_width")
 	d.PCIeMaxGeneration = leastKnown(pcieGeneration(device, "max_link_speed"), pcieGeneration(port, "max_link_speed"))
 	d.PCIeMaxWidth = leastKnown(linkNumber(device, "max_link_width"), linkNumber(port, "max_link_width"))
-}
-
-// pciAddressOf returns the PCI address of a GPU: the name of the folder in which the driver shows the
-// GPU's UUID.
-func pciAddressOf(root, uuid string) string {
-	files, err := filepath.Glob(filepath.Join(root, "proc/driver/nvidia/gpus/*/information"))
-	if err != nil {
-		return ""
-	}
-	for _, f := range files {
-		text, err := procfs.Read(f, procfs.MaxFacts)
-		if err == nil && uuidIn(string(text)) == uuid {
-			return filepath.Base(filepath.Dir(f))
-		}
-	}
-	return ""
-}
-
-// uuidIn returns the UUID in the driver's description of a GPU, "GPU UUID: GPU-bd3f5d50-29c3-...".
-func uuidIn(information string) string {
-	for line := range strings.Lines(information) {
-		key, value, _ := strings.Cut(line, ":")
-		if key != "GPU UUID" {
-			continue
-		}
-		digits := strings.ReplaceAll(strings.TrimPrefix(strings.TrimSpace(value), "GPU-"), "-", "")
-		if _, err := hex.DecodeString(digits); err == nil {
-			return digits
-		}
-	}
-	return ""
 }
 
 // pcieGenerations are the PCIe generations by their rate, as /sys writes it: "32.0 GT/s PCIe".

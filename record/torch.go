@@ -80,9 +80,8 @@ func examineTorch(pid uint32, m procfs.Mapping) *cupti.Torch {
 		return nil
 	}
 	symbols, err := image.Exports(cupti.TorchNames()...)
-	from, _, ok := m.Addresses()
-	bias, known := image.Bias(from, m.Offset)
-	if err != nil || !ok || !known {
+	bias, known := image.Bias(m.From, m.Offset)
+	if err != nil || !known {
 		return nil
 	}
 	return cupti.TorchAt(func(name string) uint64 {

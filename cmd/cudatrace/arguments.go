@@ -10,6 +10,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/top"
 	"github.com/cudatrace/cudatrace/record"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // arguments brings a command line into the form that the library reads: each option is one word,
@@ -249,7 +250,7 @@ func (l *commandLine) similar(name string) string {
 	for _, f := range l.cmd.VisibleFlags() {
 		names = append(names, f.Names()[0])
 	}
-	if near := nearest(name, names); near != "" {
+	if near := pattern.Nearest(name, names); near != "" {
 		return " (did you mean --" + near + "?)"
 	}
 	return ""

@@ -84,7 +84,7 @@ func TestWrongArguments(t *testing.T) {
 		"record -p abc":                  `record: --pid "abc" is not the number of a process; see 'cudatrace help record'`,
 		"record -p 0":                    `record: --pid "0" is not the number of a process; see 'cudatrace help record'`,
 		"record --api al ./app":          `record: --api must be minimal, default or all, not "al"; see 'cudatrace help record'`,
-		"record --probe cudaMaloc ./app": `record: --probe: no function matches "cudaMaloc"; similar: cudaMalloc; see 'cudatrace help record'`,
+		"record --probe cudaMaloc ./app": `record: --probe: no function matches "cudaMaloc"; did you mean cudaMalloc?; see 'cudatrace help record'`,
 		"probes --no-probe cu[":          `probes: --no-probe: "cu[" is not a pattern: a [ lacks its ], or nothing follows a \; see 'cudatrace help probes'`,
 		"probes --no-probe *":            `probes: --no-probe: no function is left to record; see 'cudatrace help probes'`,
 		"convert a --from 1x":            `convert: --from "1x" is not a time: write 1.5 (seconds), 200ms or 'last 5s'; see 'cudatrace help convert'`,

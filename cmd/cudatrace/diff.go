@@ -23,6 +23,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // exitHolds is the exit code of diff when a condition holds.
@@ -280,7 +281,7 @@ func (o *diffOptions) addCondition(con *console.Console, where, text string) err
 	var wrong *diff.SyntaxError
 	if errors.As(err, &wrong) {
 		words := wrong.Error()
-		if near := nearest(wrong.Word, wrong.Choices); near != "" {
+		if near := pattern.Nearest(wrong.Word, wrong.Choices); near != "" {
 			words = fmt.Sprintf("%s (did you mean %s?)", wrong.Message, near)
 		}
 		con.Sayf("diff: %s: %s; see 'cudatrace help diff'", where, words)

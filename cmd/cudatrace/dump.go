@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 	"github.com/cudatrace/cudatrace/record/tracelog/schema"
@@ -204,7 +205,7 @@ func kindList(list string) (all []tracelog.Kind, err error) {
 		}
 		known := logtext.KindNames()
 		meant := ""
-		if near := nearest(name, known); near != "" {
+		if near := pattern.Nearest(name, known); near != "" {
 			meant = " (did you mean " + near + "?)"
 		}
 		return nil, fmt.Errorf("--kind %q is unknown%s; the kinds are %s", name, meant, strings.Join(known, ", "))

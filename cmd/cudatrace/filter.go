@@ -302,7 +302,7 @@ func unlike(logs []string, option string, p pattern.Ranges, names []string) erro
 	if len(names) == 0 {
 		return fmt.Errorf("--%s %s: %s has no NVTX ranges", option, p, where)
 	}
-	if near := nearest(strings.Trim(p.Name, "*"), names); near != "" {
+	if near := pattern.Nearest(strings.Trim(p.Name, "*"), names); near != "" {
 		return fmt.Errorf("no NVTX range of %s matches --%s %s; did you mean %q?", where, option, p, near)
 	}
 	var there []string

@@ -29,7 +29,6 @@ var notRead = map[string]string{
 	"record/outfile/place.go":                       "opens folders of output",
 	"record/doctor/driver.go":                       "opens devices of GPUs",
 	"record/internal/probe/rights.go":               "reads a file of /sys",
-	"record/pcie.go":                                "reads files of /sys",
 	"record/procfs/file.go":                         "opens a process's root, and files in it",
 	"record/procfs/memory.go":                       "reads entries of pagemap, of 8 bytes each",
 	"record/stuck/pipes.go":                         "lists the descriptors of processes",

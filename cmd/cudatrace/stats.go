@@ -18,6 +18,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 const statsName = "stats"
@@ -327,7 +328,7 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 	named := words(c.String("report"))
 	for _, name := range named {
 		if name != "all" && !slices.Contains(known, name) {
-			if near := nearest(name, known); near != "" {
+			if near := pattern.Nearest(name, known); near != "" {
 				return usagef(statsName, "stats: no report %q (did you mean %s?)", name, near)
 			}
 			return usagef(statsName, "stats: no report %q; the reports are %s", name, strings.Join(known, ", "))

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
-	"github.com/xrash/smetrics"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/stats"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // A habit is what people type who know another profiler, and what does the same here.
@@ -177,7 +177,7 @@ func nearCommand(app *cli.App, word string) string {
 	for _, c := range app.Commands {
 		names = append(names, c.Name)
 	}
-	return nearest(word, names)
+	return pattern.Nearest(word, names)
 }
 
 // noHelp says what is wrong with the word behind help.
@@ -196,16 +196,4 @@ func noHelp(app *cli.App, word string) error {
 func writef(line []string, format string, args ...any) error {
 	paste := figures.Shell(append([]string{"cudatrace"}, line...)...)
 	return usageError{fmt.Sprintf(format, args...) + "; write: " + paste, paste}
-}
-
-// nearest returns the name that a person most likely meant by a word, "" where no name is alike. It measures as the
-// library of the command line does, which suggests some name for any word.
-func nearest(word string, names []string) string {
-	best, most := "", 0.8
-	for _, name := range names {
-		if like := smetrics.JaroWinkler(name, word, 0.7, 4); len(word) > 1 && like > most {
-			best, most = name, like
-		}
-	}
-	return best
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 func TestNearest(t *testing.T) {
@@ -16,7 +17,7 @@ func TestNearest(t *testing.T) {
 		"rec": "record", "recrod": "record", "Convert": "convert", "covnert": "convert", "stat": "stats",
 		"r": "", "x": "", "": "", "something": "", "inof": "info", "python": "", "train": "",
 	} {
-		if got := nearest(word, names); got != want {
+		if got := pattern.Nearest(word, names); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}

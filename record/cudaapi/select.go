@@ -1,12 +1,13 @@
 package cudaapi
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/cudatrace/cudatrace/record/pattern"
 )
 
 // setNames are the names of the sets on the command line.
@@ -14,9 +15,6 @@ var setNames = [...]struct {
 	name string
 	set  Set
 }{{"minimal", Minimal}, {"default", Default}, {"all", All}}
-
-// maxNear is the most similar names in an error.
-const maxNear = 5
 
 // Select returns the functions of a set, "default", "minimal" or "all". It adds those that
 // match a glob of probe, and then removes those that match a glob of noProbe. They come in
@@ -112,65 +110,14 @@ func (f *Function) Base() string {
 }
 
 func noMatch(glob string) error {
-	near := nearest(glob)
-	if len(near) == 0 {
-		return fmt.Errorf("no function matches %q", glob)
-	}
-	return fmt.Errorf("no function matches %q; similar: %s", glob, strings.Join(near, ", "))
-}
-
-// nearest lists names that the glob would match if few of its letters were changed: fewest
-// changes first, then shorter names.
-func nearest(glob string) []string {
-	type candidate struct {
-		name    string
-		changes int
-	}
-	var found []candidate
-	limit := max(2, len(strings.Trim(glob, "*"))/4)
-	for i := range functions {
-		f := &functions[i]
-		if f.Name != f.Base() {
-			continue
-		}
-		if n := changes(strings.ToLower(glob), strings.ToLower(f.Name)); n <= limit {
-			found = append(found, candidate{f.Name, n})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.changes, b.changes), cmp.Compare(len(a.name), len(b.name)))
-	})
 	var names []string
-	for _, c := range found[:min(len(found), maxNear)] {
-		names = append(names, c.name)
-	}
-	return names
-}
-
-// changes counts the letters to insert, delete or replace in a glob until it matches the name.
-// It is the edit distance, in which * and ? match for free.
-func changes(glob, name string) int {
-	row := make([]int, len(name)+1) // changes from the glob so far to each beginning of the name
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(glob) {
-		star, before := glob[i] == '*', row[0]
-		if !star {
-			row[0]++
-		}
-		for j := 1; j <= len(name); j++ {
-			above := row[j]
-			switch {
-			case star:
-				row[j] = min(above, row[j-1])
-			case glob[i] == name[j-1] || glob[i] == '?':
-				row[j] = before
-			default:
-				row[j] = 1 + min(before, above, row[j-1])
-			}
-			before = above
+	for i := range functions {
+		if f := &functions[i]; f.Name == f.Base() {
+			names = append(names, f.Name)
 		}
 	}
-	return row[len(name)]
+	if near := pattern.Nearest(strings.Trim(glob, "*"), names); near != "" {
+		return fmt.Errorf("no function matches %q; did you mean %s?", glob, near)
+	}
+	return fmt.Errorf("no function matches %q", glob)
 }

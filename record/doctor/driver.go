@@ -1,12 +1,10 @@
 package doctor
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -63,13 +61,10 @@ func cudaMajor(driver string) uint32 {
 	return 0
 }
 
-// A gpu is what the driver says of a GPU.
-type gpu struct{ model, minor string }
-
 // lookAtGPUs looks at the GPUs, and whether the user may open their device files.
 func (x *examination) lookAtGPUs() {
-	files, _ := filepath.Glob(x.root + driverFolder + "/gpus/*/information")
-	if len(files) == 0 {
+	gpus := metadata.GPUs(x.root + "/")
+	if len(gpus) == 0 {
 		if !x.has(checkModule, Note) {
 			x.addCheck(Check{
 				Name: checkGPUs, Status: Nothing, Found: "the driver has no GPU",
@@ -81,18 +76,17 @@ func (x *examination) lookAtGPUs() {
 	var models []string
 	var refused error
 	usable := 0
-	for _, file := range files {
-		g := readGPU(file)
-		if err := openDevice(x.root + "/dev/nvidia" + g.minor); err != nil {
+	for _, g := range gpus {
+		if err := openDevice(x.root + "/dev/nvidia" + g.Minor); err != nil {
 			refused = cmp.Or(refused, err)
 			continue
 		}
 		usable++
-		models = append(models, g.model)
+		models = append(models, cmp.Or(g.Model, "GPU of unknown model"))
 	}
 	c := Check{Name: checkGPUs, Status: OK, Found: countModels(models)}
 	if usable == 0 {
-		c = unusable(len(files), refused)
+		c = unusable(len(gpus), refused)
 	} else if visible, ok := x.lookupEnv("CUDA_VISIBLE_DEVICES"); ok {
 		c.Found += fmt.Sprintf("; CUDA_VISIBLE_DEVICES=%s", visible)
 		if visible == "" || strings.HasPrefix(visible, "-1") {
@@ -136,17 +130,6 @@ func unusable(gpus int, why error) Check {
 	}
 	c.Remedy = "give this user the right to the device files, or the container the devices (--gpus all)"
 	return c
-}
-
-// readGPU reads what the driver says of a GPU; what is not there stays empty.
-func readGPU(file string) gpu {
-	text, _ := procfs.Read(file, procfs.MaxFacts) // a file that has just gone has no lines
-	field := func(name string) string {
-		_, rest, _ := bytes.Cut(text, []byte(name+":"))
-		line, _, _ := bytes.Cut(rest, []byte("\n"))
-		return string(bytes.TrimSpace(line))
-	}
-	return gpu{model: cmp.Or(field("Model"), "GPU of unknown model"), minor: field("Device Minor")}
 }
 
 // countModels is "2 × NVIDIA H200, NVIDIA L4".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -54,22 +55,40 @@ func (t *Target) checkFolder(file string) error {
 	case p.stat.Uid != p.uid:
 		return fmt.Errorf("the folder %s belongs to user %d: %s", t.shown(p.name), p.stat.Uid, otherName)
 	}
-	dir, err := openIn(p.found, ".")
+	strange := ""
+	err := t.eachEarlier(file, func(_ *os.File, at string, _ uint32, ours bool) error {
+		if !ours && strange == "" {
+			strange = at
+		}
+		return nil
+	})
+	if err == nil && strange != "" {
+		err = fmt.Errorf("the folder %s holds %s, which is not of an earlier conversion: %s", t.shown(p.name), strange, otherName)
+	}
+	return err
+}
+
+// eachEarlier walks through the folder that was found. ours reports whether a file or a folder in it is of an earlier
+// set, of whose files one would have that name: the manifest lists it or, without one, it has the same suffix.
+func (t *Target) eachEarlier(file string, do func(in *os.File, at string, kind uint32, ours bool) error) error {
+	dir, err := openIn(t.folder.found, ".")
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	strange, what := "", "no trace of an earlier conversion"
+	listed := map[string]bool{}
 	if t.opts.Manifest != "" {
-		what = "not of an earlier conversion alone"
-		strange, err = checkTree(dir, t.opts.Manifest)
-	} else {
-		strange, err = eachFile(dir, file, func(string) error { return nil })
+		if listed, err = readManifest(dir, t.opts.Manifest); err != nil {
+			return err
+		}
 	}
-	if err == nil && strange != "" {
-		err = fmt.Errorf("the folder %s holds %s, which is %s: %s", t.shown(p.name), strange, what, otherName)
-	}
-	return err
+	return walk(dir, "", deepest, func(in *os.File, at string, kind uint32) error {
+		ours := listed[at]
+		if t.opts.Manifest == "" {
+			ours = kind == unix.S_IFREG && !strings.Contains(at, "/") && alike(at, file)
+		}
+		return do(in, at, kind, ours)
+	})
 }
 
 // openIn opens a folder within another one, but not through a link.
@@ -81,27 +100,6 @@ func openIn(in *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// eachFile calls a function for each file that is of the kind of another one, by its name. It returns
-// the name of anything else in the folder.
-func eachFile(dir *os.File, kind string, do func(name string) error) (strange string, err error) {
-	names, err := dir.Readdirnames(-1)
-	if err != nil {
-		return "", err
-	}
-	for _, name := range names {
-		var s unix.Stat_t
-		if err := unix.Fstatat(int(dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return "", err
-		}
-		if s.Mode&unix.S_IFMT != unix.S_IFREG || !alike(name, kind) {
-			strange = name
-		} else if err := do(name); err != nil {
-			return "", err
-		}
-	}
-	return strange, nil
-}
-
 // alike reports whether a name has the suffix of another one, compressed or not.
 func alike(name, other string) bool {
 	return strings.HasSuffix(strings.TrimSuffix(name, ".gz"), strings.TrimSuffix(suffixOf(other), ".gz"))
@@ -109,7 +107,8 @@ func alike(name, other string) bool {
 
 // makeFolder makes an empty folder for the files of a set.
 func (t *Target) makeFolder() (*newFolder, error) {
-	f := &newFolder{target: t, name: t.asideName()}
+	f := &newFolder{target: t,
+		name: tracelog.PartialName(t.folder.name, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:6]))}
 	at := int(t.place.dir.Fd())
 	if err := unix.Mkdirat(at, f.name, 0o777); err != nil {
 		return nil, err
@@ -121,21 +120,36 @@ func (t *Target) makeFolder() (*newFolder, error) {
 	return f, nil
 }
 
-// asideName is a partial name for a folder.
-func (t *Target) asideName() string {
-	return tracelog.PartialName(t.folder.name, fmt.Sprintf("%d-%s", os.Getpid(), rand.Text()[:6]))
+// remove removes the folder with its files.
+func (f *newFolder) remove() error {
+	listed := make(map[string]bool)
+	for _, name := range append(f.names, f.trying) {
+		list(listed, name)
+	}
+	dir, err := openIn(f.fd, ".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	err = walk(dir, "", deepest, func(in *os.File, at string, kind uint32) error {
+		if !listed[at] {
+			return nil
+		}
+		return unlink(in, at, kind)
+	})
+	return errors.Join(err, unix.Unlinkat(int(f.target.place.dir.Fd()), f.name, unix.AT_REMOVEDIR))
 }
 
-// remove removes the folder with its files.
-func (f *newFolder) remove() (err error) {
-	if f.target.opts.Manifest != "" {
-		err = f.removeTree()
-	} else {
-		for _, name := range f.names {
-			err = errors.Join(err, unix.Unlinkat(int(f.fd.Fd()), name, 0))
-		}
+// unlink removes a file, or a folder that is empty.
+func unlink(in *os.File, at string, kind uint32) error {
+	if kind != unix.S_IFDIR {
+		return unix.Unlinkat(int(in.Fd()), path.Base(at), 0)
 	}
-	return errors.Join(err, unix.Unlinkat(int(f.target.place.dir.Fd()), f.name, unix.AT_REMOVEDIR))
+	err := unix.Unlinkat(int(in.Fd()), path.Base(at), unix.AT_REMOVEDIR)
+	if errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	}
+	return err
 }
 
 // commit gives the folder the name that was wanted, or if that is taken the first one with a number
@@ -147,12 +161,11 @@ func (f *newFolder) commit() (Done, error) {
 		done := Done{
 			Path: t.shown(name), Replaced: n == 1 && t.opts.Named && t.folder.found != nil, Taken: n > 1, Files: len(f.names),
 		}
-		err := error(unix.ENOENT)
+		var err error
 		if done.Replaced {
-			err = f.replace(name)
+			done.Replaced, err = f.removeEarlier(name)
 		}
-		if !t.committed && errors.Is(err, unix.ENOENT) { // nothing is there, or not any more
-			done.Replaced = false
+		if err == nil {
 			err = f.give(name)
 		}
 		if !errors.Is(err, ErrTaken) {
@@ -180,66 +193,33 @@ func (f *newFolder) give(name string) error {
 	return err
 }
 
-// replace puts the folder in the place of the one that was found there, and of no other.
-func (f *newFolder) replace(name string) error {
+// removeEarlier removes the folder that was found, with the files of an earlier set. It returns false if it is not there
+// any more, and ErrTaken if something else has its name.
+func (f *newFolder) removeEarlier(name string) (bool, error) {
 	t, dir := f.target, int(f.target.place.dir.Fd())
-	defer lockFolder(dir)()
 	var s unix.Stat_t
-	if err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return err
-	}
-	if !t.folder.isFound(&s) {
-		return ErrTaken
+	switch err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); {
+	case errors.Is(err, unix.ENOENT):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !t.folder.isFound(&s):
+		return false, ErrTaken
 	}
 	if err := t.checkFolder(f.names[0]); err != nil {
-		return err
+		return false, err
 	}
-	if err := f.exchange(name); err != nil {
-		return err
+	err := t.eachEarlier(f.names[0], func(in *os.File, at string, kind uint32, ours bool) error {
+		if !ours {
+			return nil
+		}
+		return unlink(in, at, kind)
+	})
+	if err == nil { // another folder of that name stays, unless it is empty
+		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 	}
-	if err := unix.Fstatat(dir, f.name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || !t.folder.isFound(&s) {
-		return errors.Join(ErrTaken, f.exchange(name))
+	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
+		err = ErrTaken
 	}
-	t.committed = true
-	if err := f.clear(); err != nil {
-		return fmt.Errorf("the trace is whole, but the folder that stood there is left, as %s: %w", t.shown(f.name), err)
-	}
-	return nil
-}
-
-// exchange makes the folder and another one change names.
-func (f *newFolder) exchange(name string) error {
-	dir := int(f.target.place.dir.Fd())
-	err := f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE)
-	if !isUnknown(err) {
-		return err
-	}
-	aside := f.target.asideName()
-	if err := unix.Renameat(dir, name, dir, aside); err != nil {
-		return err
-	}
-	if err := unix.Renameat(dir, f.name, dir, name); err != nil {
-		return errors.Join(err, unix.Renameat(dir, aside, dir, name))
-	}
-	return unix.Renameat(dir, aside, dir, f.name)
-}
-
-// clear removes the folder that was found, which has the partial name now, with files of an earlier
-// set. Anything else in it stays.
-func (f *newFolder) clear() error {
-	t := f.target
-	old, err := openIn(t.folder.found, ".")
-	if err != nil {
-		return err
-	}
-	defer old.Close()
-	if t.opts.Manifest != "" {
-		err = clearTree(old, t.opts.Manifest)
-	} else {
-		_, err = eachFile(old, f.names[0], func(name string) error { return unix.Unlinkat(int(old.Fd()), name, 0) })
-	}
-	if err != nil {
-		return err
-	}
-	return unix.Unlinkat(int(t.place.dir.Fd()), f.name, unix.AT_REMOVEDIR)
+	return err == nil, err
 }

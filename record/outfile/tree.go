@@ -34,21 +34,6 @@ func (s *Set) writeManifest() error {
 	return s.target.Failure(err)
 }
 
-// checkTree returns the path of a file or folder that the manifest of a folder does not list, "" for none.
-func checkTree(dir *os.File, manifest string) (strange string, err error) {
-	listed, err := readManifest(dir, manifest)
-	if err != nil {
-		return "", err
-	}
-	err = walk(dir, "", deepest, func(_ *os.File, at string, isFolder bool) error {
-		if !listed[at] && strange == "" {
-			strange = at
-		}
-		return nil
-	})
-	return strange, err
-}
-
 // readManifest returns the paths of files and folders that a manifest lists, and its own; none without one.
 func readManifest(dir *os.File, manifest string) (map[string]bool, error) {
 	listed := make(map[string]bool)
@@ -76,7 +61,7 @@ func readManifest(dir *os.File, manifest string) (map[string]bool, error) {
 
 // walk calls a function for each file below a folder, by its path there, and for each folder after what is in it. A
 // link is a file. The folder that is given to the function holds the file.
-func walk(dir *os.File, prefix string, deep int, do func(in *os.File, at string, isFolder bool) error) error {
+func walk(dir *os.File, prefix string, deep int, do func(in *os.File, at string, kind uint32) error) error {
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return err
@@ -87,66 +72,26 @@ func walk(dir *os.File, prefix string, deep int, do func(in *os.File, at string,
 		if err := unix.Fstatat(int(dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return err
 		}
-		isFolder := s.Mode&unix.S_IFMT == unix.S_IFDIR
-		if isFolder && deep > 0 {
+		kind := s.Mode & unix.S_IFMT
+		if kind == unix.S_IFDIR && deep > 0 {
 			if err := walkInto(dir, name, at, deep-1, do); err != nil {
 				return err
 			}
 		}
-		if err := do(dir, at, isFolder); err != nil {
+		if err := do(dir, at, kind); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func walkInto(dir *os.File, name, at string, deep int, do func(in *os.File, at string, isFolder bool) error) error {
+func walkInto(dir *os.File, name, at string, deep int, do func(in *os.File, at string, kind uint32) error) error {
 	sub, err := openIn(dir, name)
 	if err != nil {
 		return err
 	}
 	defer sub.Close()
 	return walk(sub, at, deep, do)
-}
-
-// clearTree removes what the manifest of a folder lists.
-func clearTree(dir *os.File, manifest string) error {
-	listed, err := readManifest(dir, manifest)
-	if err != nil {
-		return err
-	}
-	return removeListed(dir, listed)
-}
-
-// removeListed removes files, and folders that are empty then.
-func removeListed(dir *os.File, listed map[string]bool) error {
-	return walk(dir, "", deepest, func(in *os.File, at string, isFolder bool) error {
-		switch {
-		case !listed[at]:
-			return nil
-		case isFolder:
-			err := unix.Unlinkat(int(in.Fd()), path.Base(at), unix.AT_REMOVEDIR)
-			if errors.Is(err, unix.ENOTEMPTY) {
-				return nil
-			}
-			return err
-		}
-		return unix.Unlinkat(int(in.Fd()), path.Base(at), 0)
-	})
-}
-
-// removeTree removes the files that have a path in the new folder.
-func (f *newFolder) removeTree() error {
-	listed := make(map[string]bool)
-	for _, name := range append(f.names, f.trying) {
-		list(listed, name)
-	}
-	dir, err := openIn(f.fd, ".")
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return removeListed(dir, listed)
 }
 
 // list adds a path and the folders on it.

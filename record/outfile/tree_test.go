@@ -1,7 +1,6 @@
 package outfile
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,29 +15,7 @@ const manifest = "_files.txt"
 
 // writeTree makes a tree of files, each with its name as its text.
 func writeTree(path string, named bool, how kind, names ...string) (Done, error) {
-	target, err := At(path, Options{Named: named, Manifest: manifest})
-	if err != nil {
-		return Done{}, err
-	}
-	defer target.Close()
-	set := NewSet(target)
-	for _, name := range names {
-		f, err := set.Create(name)
-		if err == nil {
-			_, err = f.WriteString(name)
-		}
-		if err != nil {
-			return Done{}, errors.Join(err, set.Discard())
-		}
-	}
-	if how != nameless {
-		giveNames(set)
-	}
-	done, err := set.Commit()
-	if err != nil {
-		return done, errors.Join(err, set.Discard())
-	}
-	return done, set.Close()
+	return writeSet(path, Options{Named: named, Manifest: manifest}, how, names...)
 }
 
 // treeOf lists the files below a folder.
@@ -98,7 +75,7 @@ func TestTreeOfOthers(t *testing.T) {
 		must.Do(t, c.change(out))
 		before := treeOf(t, out)
 		_, err = writeTree(out, true, nameless, "b/f.p")
-		if err == nil || !strings.Contains(err.Error(), "holds "+c.strange) || !strings.Contains(err.Error(), "not of an earlier conversion alone") {
+		if err == nil || !strings.Contains(err.Error(), "holds "+c.strange) || !strings.Contains(err.Error(), "not of an earlier conversion") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if after := treeOf(t, out); after != before {

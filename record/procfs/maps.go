@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,11 +26,33 @@ type FileID struct {
 
 // A Mapping is a part of a process's memory that maps a part of a file.
 type Mapping struct {
-	File    FileID
-	Span    string // its addresses, "7f0000000000-7f0000001000": its name in /proc/PID/map_files
-	Offset  uint64 // place in the file of the first byte
-	Path    string // of the file, in the process's own mount namespace
-	Deleted bool   // the file has been deleted or replaced
+	File     FileID
+	From, To uint64 // its first address, and the first one behind it
+	Offset   uint64 // place in the file of the first byte
+	Path     string // of the file, in the process's own mount namespace
+	Deleted  bool   // the file has been deleted or replaced
+}
+
+// isFile reports whether a file is mapped, and nothing else that has a name.
+func (m Mapping) isFile() bool { return strings.HasPrefix(m.Path, "/") }
+
+// Bounds are From and To.
+func (m Mapping) Bounds() (from, to uint64) { return m.From, m.To }
+
+// Around finds the mapping around an address among those of [Code], or what is made of them; nil if there is none.
+func Around[M interface{ Bounds() (from, to uint64) }](code []M, address uint64) *M {
+	i, _ := slices.BinarySearchFunc(code, address, func(m M, address uint64) int {
+		if _, to := m.Bounds(); to <= address {
+			return -1
+		}
+		return 1
+	})
+	if i < len(code) {
+		if from, _ := code[i].Bounds(); from <= address {
+			return &code[i]
+		}
+	}
+	return nil
 }
 
 // CodeFiles lists the files that a process has mapped as code, each with its first executable
@@ -41,7 +64,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.File.Inode != 0 && !seen[m.File] {
+		if m.isFile() && m.File.Inode != 0 && !seen[m.File] {
 			seen[m.File] = true
 			found = append(found, m)
 		}
@@ -53,7 +76,7 @@ func CodeFiles(pid int) ([]Mapping, error) {
 func Code(pid int) ([]Mapping, error) {
 	var found []Mapping
 	paths := pathsOf(pid)
-	for m, err := range readMappings(pid, isExecutable, parseLine) {
+	for m, err := range mappings(pid, isExecutable) {
 		if err == nil {
 			err = paths.keep(m.Path)
 		}
@@ -71,7 +94,7 @@ func Files(pid int) ([]string, error) {
 	seen := map[string]bool{}
 	paths := pathsOf(pid)
 	for m, err := range mappings(pid, showsFile) {
-		if err == nil && !seen[m.Path] {
+		if err == nil && m.isFile() && !seen[m.Path] {
 			seen[m.Path] = true
 			files = append(files, m.Path)
 			err = paths.keep(m.Path)
@@ -95,64 +118,21 @@ func (k *kept) keep(path string) error {
 	return nil
 }
 
-// MapsFile reports whether a process maps the file with that path and inode. It is false if the process may not
-// be read.
-func MapsFile(pid int, path string, inode uint64) bool {
-	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
-	for m, err := range mappings(pid, named) {
-		if err == nil && m.File.Inode == inode {
-			return true
+// FindMapping returns the first mapping of a process of a file with that path and, unless it is 0, that inode; ok is
+// false if it has none, or may not be read.
+func FindMapping(pid int, path string, inode uint64) (found Mapping, ok bool) {
+	for m, err := range mappings(pid, func(line []byte) bool { return bytes.Contains(line, []byte(path)) }) {
+		if err == nil && m.Path == path && (inode == 0 || m.File.Inode == inode) {
+			return m, true
 		}
 	}
-	return false
+	return found, false
 }
 
-// FindMapping returns the first address at which a process has mapped a file of that path; ok is false if it has none,
-// or may not be read.
-func FindMapping(pid int, path string) (at uint64, ok bool) {
-	named := func(line []byte) bool { return bytes.Contains(line, []byte(path)) }
-	for m, err := range mappings(pid, named) {
-		if err == nil && m.Path == path {
-			at, _, ok = m.Addresses()
-			return at, ok
-		}
-	}
-	return 0, false
-}
-
-// CodeAt finds the executable mapping of a file around an address; ok is false if there is none.
-func CodeAt(pid int, address uint64) (from, to uint64, ok bool, err error) {
-	for m, err := range mappings(pid, isCode) {
-		if err != nil {
-			return 0, 0, false, err
-		}
-		if from, to, ok := m.Addresses(); ok && address >= from && address < to {
-			return from, to, true, nil
-		}
-	}
-	return 0, 0, false, nil
-}
-
-// Addresses are the first address of a mapping and the first one behind it; ok is false if Span is
-// malformed.
-func (m Mapping) Addresses() (from, to uint64, ok bool) {
-	first, last, _ := strings.Cut(m.Span, "-")
-	from, fromErr := strconv.ParseUint(first, 16, 64)
-	to, toErr := strconv.ParseUint(last, 16, 64)
-	return from, to, fromErr == nil && toErr == nil
-}
-
-// mappings reads the wanted lines of /proc/PID/maps that map files. An error comes last.
+// mappings reads the wanted lines of /proc/PID/maps. An error comes last.
 func mappings(pid int, wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
-	return readMappings(pid, wanted, parseMapping)
-}
-
-// A parser reads a line of /proc/PID/maps; ok is false for a line to skip.
-type parser func(line string) (m Mapping, ok bool)
-
-func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
-		for m, err := range parseMappings(lines(folder(pid)+"/maps", maxMaps), wanted, parse) {
+		for m, err := range parseMappings(lines(folder(pid)+"/maps", maxMaps), wanted) {
 			if err != nil {
 				err = explain(pid, err)
 			}
@@ -164,8 +144,7 @@ func readMappings(pid int, wanted func(line []byte) bool, parse parser) iter.Seq
 }
 
 // parseMappings reads the wanted ones of lines like those of /proc/PID/maps.
-func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool, parse parser) iter.Seq2[Mapping,
-	error] {
+func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		for line, err := range text {
 			if err != nil {
@@ -175,7 +154,7 @@ func parseMappings(text iter.Seq2[[]byte, error], wanted func(line []byte) bool,
 			if !wanted(line) {
 				continue
 			}
-			if m, ok := parse(string(line)); ok && !yield(m, nil) {
+			if m, ok := parseLine(string(line)); ok && !yield(m, nil) {
 				return
 			}
 		}
@@ -192,25 +171,28 @@ func isExecutable(line []byte) bool {
 	return at >= 0 && len(line) > at+3 && line[at+3] == 'x'
 }
 
-// parseMapping reads one line; ok is false if it maps no file:
+// parseLine reads one line, whatever it maps:
 //
 //	7f0000000000-7f0000001000 r-xp 00002000 fd:01 1234   /usr/lib/libcuda.so.1
-func parseMapping(line string) (m Mapping, ok bool) {
-	m, ok = parseLine(line)
-	return m, ok && strings.HasPrefix(m.Path, "/")
-}
-
-// parseLine reads one line, whatever it maps.
 func parseLine(line string) (m Mapping, ok bool) {
 	var fields [5]string
 	for i := range fields {
 		fields[i], line, _ = strings.Cut(strings.TrimLeft(line, " "), " ")
 	}
-	inode, err := strconv.ParseUint(fields[4], 10, 64)
-	offset, offsetErr := strconv.ParseUint(fields[2], 16, 64)
-	path, deleted := strings.CutSuffix(strings.TrimLeft(line, " "), deletedSuffix)
-	m = Mapping{File: FileID{fields[3], inode}, Span: fields[0], Offset: offset, Path: path, Deleted: deleted}
-	return m, err == nil && offsetErr == nil
+	first, last, _ := strings.Cut(fields[0], "-")
+	m.File.Device = fields[3]
+	m.Path, m.Deleted = strings.CutSuffix(strings.TrimLeft(line, " "), deletedSuffix)
+	ok = true
+	for _, n := range []struct {
+		to   *uint64
+		text string
+		base int
+	}{{&m.From, first, 16}, {&m.To, last, 16}, {&m.Offset, fields[2], 16}, {&m.File.Inode, fields[4], 10}} {
+		var err error
+		*n.to, err = strconv.ParseUint(n.text, n.base, 64)
+		ok = ok && err == nil
+	}
+	return m, ok
 }
 
 // deletedSuffix is the end that the kernel adds to the path of a deleted file.
@@ -220,7 +202,7 @@ const deletedSuffix = " (deleted)"
 // Where the kernel forbids that, it opens the file by its path in the process's root, if that is
 // still the mapped file.
 func (m Mapping) Open(pid int) (*os.File, error) {
-	f, err := m.open(fmt.Sprintf("/proc/%d/map_files/%s", pid, m.Span))
+	f, err := m.open(fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.From, m.To))
 	if err == nil || m.Deleted || errors.Is(err, unix.EAGAIN) {
 		return f, err
 	}

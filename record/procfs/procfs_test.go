@@ -35,27 +35,26 @@ cut short
 func TestParseMappings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "maps")
 	must.Do(t, os.WriteFile(path, []byte(exampleMaps), 0o600))
-	data := Mapping{FileID{"fd:01", 100}, "55d0c0a00000-55d0c0a01000", 0, "/usr/bin/app", false}
+	data := Mapping{FileID{"fd:01", 100}, 0x55d0c0a00000, 0x55d0c0a01000, 0, "/usr/bin/app", false}
 	code := []Mapping{
-		{FileID{"fd:01", 100}, "55d0c0a01000-55d0c0a02000", 0x1000, "/usr/bin/app", false},
-		{FileID{"fd:01", 200}, "7f0000000000-7f0000001000", 0, "/opt/with space/libcuda.so.1", false},
-		{FileID{"fd:02", 200}, "7f0000002000-7f0000003000", 0, "/tmp/libcudart.so.13", true},
-		{FileID{"00:01", 1024}, "7f0000005000-7f0000006000", 0, "/memfd:jit", true},
+		{FileID{"fd:01", 100}, 0x55d0c0a01000, 0x55d0c0a02000, 0x1000, "/usr/bin/app", false},
+		{FileID{"fd:01", 200}, 0x7f0000000000, 0x7f0000001000, 0, "/opt/with space/libcuda.so.1", false},
+		{FileID{"fd:02", 200}, 0x7f0000002000, 0x7f0000003000, 0, "/tmp/libcudart.so.13", true},
+		{FileID{"00:01", 1024}, 0x7f0000005000, 0x7f0000006000, 0, "/memfd:jit", true},
 	}
-	vdso := Mapping{FileID{"00:00", 0}, "7f0000004000-7f0000005000", 0, "[vdso]", false}
-	odd := Mapping{FileID{"00:05", 7}, "7f0000006000-7f0000007000", 0, "anon_inode:thing", false}
+	vdso := Mapping{FileID{"00:00", 0}, 0x7f0000004000, 0x7f0000005000, 0, "[vdso]", false}
+	odd := Mapping{FileID{"00:05", 7}, 0x7f0000006000, 0x7f0000007000, 0, "anon_inode:thing", false}
 	for _, c := range []struct {
 		name   string
 		wanted func([]byte) bool
-		parse  parser
 		want   []Mapping
 	}{
-		{"files", showsFile, parseMapping, append([]Mapping{data}, code...)},
-		{"files of code", isCode, parseMapping, code},
-		{"code", isExecutable, parseLine, append(slices.Insert(slices.Clone(code), 3, vdso), odd)},
+		{"files", showsFile, append([]Mapping{data}, code...)},
+		{"files of code", isCode, code},
+		{"code", isExecutable, append(slices.Insert(slices.Clone(code), 3, vdso), odd)},
 	} {
 		var got []Mapping
-		for m, err := range parseMappings(lines(path, maxMaps), c.wanted, c.parse) {
+		for m, err := range parseMappings(lines(path, maxMaps), c.wanted) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,16 +64,14 @@ func TestParseMappings(t *testing.T) {
 	}
 }
 
-func FuzzParseMapping(f *testing.F) {
+func FuzzParseLine(f *testing.F) {
 	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/libcuda.so.1")
 	f.Add("7f0000000000-7f0000001000 r-xp 00000000 fd:01 200    /lib/x (deleted)")
 	f.Add("- x 0 0 1 /")
 	f.Add("")
 	f.Fuzz(func(t *testing.T, line string) {
 		isCode([]byte(line))
-		if m, ok := parseMapping(line); ok && !strings.HasPrefix(m.Path, "/") {
-			t.Errorf("%q is %+v", line, m)
-		}
+		parseLine(line)
 	})
 }
 
@@ -99,26 +96,24 @@ func TestFilesOfThisProcess(t *testing.T) {
 	}
 }
 
-func TestCodeAt(t *testing.T) {
-	code, err := CodeFiles(os.Getpid())
-	if err != nil || len(code) == 0 {
-		t.Fatal(code, err)
-	}
-	from, to, _ := code[0].Addresses()
-	for address, inside := range map[uint64]bool{from: true, to - 1: true, to: false, from - 1: false} {
-		gotFrom, gotTo, ok, err := CodeAt(os.Getpid(), address)
-		if err != nil || inside && !ok || (ok && gotFrom == from && gotTo == to) != inside {
-			t.Errorf("at %#x: %#x to %#x, %v, %v", address, gotFrom, gotTo, ok, err)
+func TestAround(t *testing.T) {
+	code := []Mapping{{From: 100, To: 200}, {From: 200, To: 210}, {From: 300, To: 400}}
+	for address, want := range map[uint64]int{99: -1, 100: 0, 199: 0, 200: 1, 209: 1, 210: -1, 299: -1, 300: 2, 399: 2, 400: -1} {
+		if got := Around(code, address); want < 0 && got != nil || want >= 0 && got != &code[want] {
+			t.Errorf("at %d: %+v", address, got)
 		}
 	}
 }
 
-func TestMapsFile(t *testing.T) {
+func TestFindMapping(t *testing.T) {
 	fd := must.Get(unix.MemfdCreate("maps-file", unix.MFD_CLOEXEC))(t)
 	defer unix.Close(fd)
 	var s unix.Stat_t
 	must.Do(t, errors.Join(unix.Ftruncate(fd, 4096), unix.Fstat(fd, &s)))
-	maps := func(inode uint64) bool { return MapsFile(os.Getpid(), "/memfd:maps-file", inode) }
+	maps := func(inode uint64) bool {
+		m, ok := FindMapping(os.Getpid(), "/memfd:maps-file", inode)
+		return ok && m.File.Inode == inode
+	}
 	if maps(s.Ino) {
 		t.Error("it is not mapped yet")
 	}
@@ -135,7 +130,7 @@ func TestOpenByPath(t *testing.T) {
 	must.Do(t, os.WriteFile(path, []byte("here"), 0o644))
 	var st unix.Stat_t
 	must.Do(t, unix.Stat(path, &st))
-	m := Mapping{File: FileID{"00:00", st.Ino}, Span: "1-2", Path: path}
+	m := Mapping{File: FileID{"00:00", st.Ino}, From: 1, To: 2, Path: path}
 	f := must.Get(m.Open(os.Getpid()))(t)
 	f.Close()
 	m.File.Inode++

@@ -359,34 +359,20 @@ func (l *look) gone() (list []Gone) {
 
 // A codeMap finds the file of an instruction.
 type codeMap struct {
-	pid    int
-	read   bool
-	pieces []piece
-}
-
-type piece struct {
-	from, to uint64
-	name     string
+	pid  int
+	read bool
+	code []procfs.Mapping
 }
 
 func (c *codeMap) at(address uint64) string {
 	if !c.read {
 		c.read = true
-		code, _ := procfs.Code(c.pid) // none if it has ended
-		for _, m := range code {
-			if from, to, ok := m.Addresses(); ok && m.Path != "" {
-				c.pieces = append(c.pieces, piece{from, to, filepath.Base(m.Path)})
-			}
-		}
+		c.code, _ = procfs.Code(c.pid) // none if it has ended
 	}
-	i, found := slices.BinarySearchFunc(c.pieces, address, func(p piece, a uint64) int { return cmp.Compare(p.from, a) })
-	if !found {
-		i--
+	if m := procfs.Around(c.code, address); m != nil && m.Path != "" {
+		return filepath.Base(m.Path)
 	}
-	if i < 0 || address >= c.pieces[i].to {
-		return ""
-	}
-	return c.pieces[i].name
+	return ""
 }
 
 // tracer is the process that traces a thread, 0 if it does not any more.

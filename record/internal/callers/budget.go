@@ -11,7 +11,7 @@ const DefaultBudget = 128 << 20
 
 const (
 	pathCost    = 128                                // of a path, beside its text
-	mappingCost = int(unsafe.Sizeof(mapping{})) + 64 // with its addresses and its device as texts
+	mappingCost = int(unsafe.Sizeof(mapping{})) + 16 // with its device as text
 )
 
 // maxNames is the most bytes of symbols that are remembered with return addresses, of all files.
@@ -52,7 +52,7 @@ func (b *budget) keep(m *mapping) bool {
 	}
 	kept.users++
 	// The texts were parts of a line.
-	m.Path, m.Span, m.File.Device = kept.path, strings.Clone(m.Span), strings.Clone(m.File.Device)
+	m.Path, m.File.Device = kept.path, strings.Clone(m.File.Device)
 	return true
 }
 

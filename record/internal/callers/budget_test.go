@@ -18,7 +18,7 @@ import (
 func manyMappings(pid int, epoch uint64, begin string, count int) mappings {
 	m := mappings{pid: pid, epoch: epoch}
 	for i := range count {
-		m.code = append(m.code, procfs.Mapping{Span: fmt.Sprintf("%x000-%x000", i+1, i+2), Path: fmt.Sprintf("/%s/%d/%s", begin, i, strings.Repeat("x", 1000))})
+		m.code = append(m.code, procfs.Mapping{From: uint64(i+1) << 12, To: uint64(i+2) << 12, Path: fmt.Sprintf("/%s/%d/%s", begin, i, strings.Repeat("x", 1000))})
 	}
 	return m
 }
@@ -28,7 +28,7 @@ func manyMappings(pid int, epoch uint64, begin string, count int) mappings {
 func TestMappingsOfAllProcesses(t *testing.T) {
 	t.Parallel()
 	r := newResolver(Options{Epoch: func(int) uint64 { return 1 }})
-	r.budget.most = 3 << 19
+	r.budget.most = 1_490_000
 	crowded := 0
 	r.Crowded = func() { crowded++ }
 	for pid := range 50 { // of one program

@@ -50,7 +50,7 @@ func readWitness(t *testing.T, m procfs.Mapping, path string) (witnessFile, bool
 	t.Helper()
 	f := must.Get(elf.Open(path))(t)
 	defer f.Close()
-	from, to, _ := m.Addresses()
+	from, to := m.Bounds()
 	known := witnessFile{from: from, to: to, path: m.Path}
 	symbols, _ := f.Symbols()
 	more, _ := f.DynamicSymbols()

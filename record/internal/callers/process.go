@@ -32,8 +32,7 @@ type snapshot struct {
 // A mapping is a part of a file that is mapped as code.
 type mapping struct {
 	procfs.Mapping
-	from, to uint64
-	module   *module // nil: the file cannot be read
+	module *module // nil: the file cannot be read
 }
 
 // A place is an address in a file, as the file's headers count.
@@ -91,12 +90,8 @@ func (p *mappedProcess) open(read mappings, modules *moduleCache) snapshot {
 	opened := map[procfs.FileID]*module{}
 	var mappings []mapping
 	for _, m := range read.code[:min(len(read.code), maxMappings)] {
-		from, to, ok := m.Addresses()
-		if !ok {
-			continue
-		}
-		known := mapping{Mapping: m, from: from, to: to}
-		if old := earlier.around(from); old != nil && old.Mapping == m {
+		known := mapping{Mapping: m}
+		if old := earlier.around(m.From); old != nil && old.Mapping == m {
 			known = *old // and its texts
 		} else if again, ok := opened[m.File]; ok {
 			known.module = again
@@ -161,16 +156,7 @@ func (s *snapshot) around(address uint64) *mapping {
 	if s == nil {
 		return nil
 	}
-	i, found := slices.BinarySearchFunc(s.code, address, func(m mapping, address uint64) int {
-		return cmp.Compare(m.from, address)
-	})
-	if !found {
-		i--
-	}
-	if i < 0 || address >= s.code[i].to {
-		return nil
-	}
-	return &s.code[i]
+	return procfs.Around(s.code, address)
 }
 
 // place finds the place in a file that an address showed. mapped is true if the address was
@@ -184,7 +170,7 @@ func (s *snapshot) place(address uint64) (at place, mapped, ok bool) {
 	if image == nil {
 		return place{}, true, false
 	}
-	code, ok := image.Address(m.Offset + (address - m.from))
+	code, ok := image.Address(m.Offset + (address - m.From))
 	return place{m.module, code, m.Path}, true, ok
 }
 

@@ -272,7 +272,10 @@ func (m *sharedMemory) mappedBy(pid uint32) bool {
 		return false
 	}
 	s, ok := info.Sys().(*syscall.Stat_t)
-	return ok && procfs.MapsFile(int(pid), "/memfd:"+memoryName, s.Ino)
+	if ok {
+		_, ok = procfs.FindMapping(int(pid), "/memfd:"+memoryName, s.Ino)
+	}
+	return ok
 }
 
 // contents returns the head and the entries, nil if they cannot be read.

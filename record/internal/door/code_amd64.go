@@ -3,7 +3,6 @@ package door
 import (
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -28,8 +27,8 @@ const (
 
 // A region is code of one kind.
 type region struct {
-	from, to uint64
-	kind     kind
+	procfs.Mapping
+	kind kind
 }
 
 // A code is the code of a process, ordered by address.
@@ -39,9 +38,7 @@ func readCode(pid int) (code, error) {
 	mapped, err := procfs.Code(pid)
 	var c code
 	for _, m := range mapped {
-		if from, to, ok := m.Addresses(); ok {
-			c = append(c, region{from, to, kindOf(m.Path)})
-		}
+		c = append(c, region{m, kindOf(m.Path)})
 	}
 	return c, err
 }
@@ -65,11 +62,11 @@ func kindOf(path string) kind {
 
 // find returns what kind of code is at an address; ok is false if there is none.
 func (c code) find(address uint64) (k kind, ok bool) {
-	i := sort.Search(len(c), func(i int) bool { return c[i].to > address })
-	if i == len(c) || c[i].from > address {
+	r := procfs.Around(c, address)
+	if r == nil {
 		return 0, false
 	}
-	return c[i].kind, true
+	return r.kind, true
 }
 
 // A view is what the stack of a thread tells.

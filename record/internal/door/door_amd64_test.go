@@ -121,7 +121,8 @@ var spun atomic.Int64
 // TestLook holds what a stack tells.
 func TestLook(t *testing.T) {
 	t.Parallel()
-	c := code{{100, 200, program}, {300, 400, cuda}, {500, 600, locks}}
+	at := func(from, to uint64) procfs.Mapping { return procfs.Mapping{From: from, To: to} }
+	c := code{{at(100, 200), program}, {at(300, 400), cuda}, {at(500, 600), locks}}
 	for _, test := range []struct {
 		pc    uint64
 		words []uint64

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -167,42 +168,39 @@ func (f *file) tables(s elf.Section64) (symbols, texts *io.SectionReader, err er
 		nil
 }
 
-// eachEntry calls a function for each entry of a symbol table that has one of the names at the given places of its
-// string table.
-func eachEntry(r io.Reader, names map[uint32]string, take func(name string, entry []byte)) error {
-	buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
-	for {
-		n, err := io.ReadFull(r, buf)
-		for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
-			if name, ok := names[binary.LittleEndian.Uint32(entry)]; ok {
-				take(name, entry)
+// entries are the entries of a symbol table: name u32@0, info u8@4, other u8@5, section u16@6, value u64@8, size u64@16.
+// An entry is valid until the next one. An error comes last.
+func entries(symbols io.Reader) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
+		for {
+			n, err := io.ReadFull(symbols, buf)
+			for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
+				if !yield(entry, nil) {
+					return
+				}
+			}
+			if err == io.EOF || err == io.ErrUnexpectedEOF {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
 			}
 		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
 	}
 }
 
-// isDefined reports whether a symbol-table entry defines something of a type. An entry is name
-// u32@0, info u8@4, other u8@5, section u16@6, value u64@8, size u64@16.
-func isDefined(entry []byte, t elf.SymType) bool {
-	return elf.ST_TYPE(entry[4]) == t && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
+// isDefined reports whether a symbol-table entry defines something.
+func isDefined(entry []byte) bool {
+	return elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
 }
 
-// functionOffset is the file offset of the function of a symbol-table entry.
-func (f *file) functionOffset(entry []byte) (uint64, bool) {
-	if !isDefined(entry, elf.STT_FUNC) {
+// Offset is the offset in the file of the code at an address; ok is false if no code is there.
+func (f *file) Offset(address uint64) (offset uint64, ok bool) {
+	s := within(f.segments, address)
+	if s == nil {
 		return 0, false
 	}
-	address := binary.LittleEndian.Uint64(entry[8:])
-	for _, s := range f.segments {
-		if within := address - s.Vaddr; address >= s.Vaddr && within < s.Filesz {
-			return s.Off + within, true
-		}
-	}
-	return 0, false
+	return s.Off + address - s.Vaddr, true
 }

@@ -7,10 +7,7 @@ package elfsym
 import (
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"io"
-	"iter"
-	"slices"
 )
 
 // Find returns the file offsets of the functions that an ELF file defines under wanted names.
@@ -45,74 +42,52 @@ func (f *file) search(s elf.Section64, wanted func(string) bool) (map[string]uin
 	if err != nil {
 		return nil, err
 	}
-	names, err := findNames(texts, wanted)
+	names, err := f.findNames(texts, wanted)
 	if err != nil || len(names) == 0 {
 		return nil, err
 	}
 	found := map[string]uint64{}
-	err = eachEntry(table, names, func(name string, entry []byte) {
-		if offset, ok := f.functionOffset(entry); ok {
+	for entry, err := range entries(table) {
+		if err != nil {
+			return nil, err
+		}
+		name, ok := names[binary.LittleEndian.Uint32(entry)]
+		if !ok || elf.ST_TYPE(entry[4]) != elf.STT_FUNC || !isDefined(entry) {
+			continue
+		}
+		if offset, ok := f.Offset(binary.LittleEndian.Uint64(entry[8:])); ok {
 			found[name] = offset
 		}
-	})
-	return found, err
+	}
+	return found, nil
 }
 
-// maxExports is the largest string table that Exported reads whole, in bytes.
-const maxExports = 16 << 20
-
-// Exported returns the file offsets of exported functions by name. It accepts any name. It is
-// for libraries with few exports, such as libc.
-func Exported(r io.ReaderAt, names iter.Seq[string]) (map[string]uint64, error) {
-	f, err := readHeaders(r)
+// Exported returns the file offsets of exported functions by name. It accepts any name.
+func Exported(r io.ReaderAt, names ...string) (map[string]uint64, error) {
+	im, err := Open(r)
 	if err != nil {
 		return nil, err
 	}
+	symbols, err := im.Exports(names...)
 	found := map[string]uint64{}
-	err = f.exports(names, func(name string, entry []byte) {
-		if offset, ok := f.functionOffset(entry); ok {
+	for name, s := range symbols {
+		if offset, ok := im.Offset(s.From); ok {
 			found[name] = offset
 		}
-	})
+	}
 	return found, err
 }
 
 // Beside returns the file offset of an exported function, and how far behind that function an exported variable lies
 // in memory: before it, the distance wraps around. ok is false if the file does not export both.
 func Beside(r io.ReaderAt, function, variable string) (offset, distance uint64, ok bool, err error) {
-	f, err := readHeaders(r)
+	im, err := Open(r)
 	if err != nil {
 		return 0, 0, false, err
 	}
-	var from, to uint64
-	var code, data bool
-	err = f.exports(slices.Values([]string{function, variable}), func(name string, entry []byte) {
-		address := binary.LittleEndian.Uint64(entry[8:])
-		if name == variable && isDefined(entry, elf.STT_OBJECT) {
-			to, data = address, true
-		} else if at, defined := f.functionOffset(entry); name == function && defined {
-			from, offset, code = address, at, true
-		}
-	})
-	return offset, to - from, code && data && err == nil, err
-}
-
-// exports calls a function for each entry of the table of exported symbols that has one of the names.
-func (f *file) exports(names iter.Seq[string], take func(name string, entry []byte)) error {
-	s, ok := f.section(elf.SHT_DYNSYM)
-	if !ok {
-		return nil
-	}
-	table, texts, err := f.tables(s)
-	if err != nil {
-		return err
-	}
-	if texts.Size() > maxExports {
-		return errors.New("the symbol table is too large")
-	}
-	all, err := io.ReadAll(texts)
-	if err != nil {
-		return err
-	}
-	return eachEntry(table, placesOf(all, names), take)
+	found, err := im.Exports(function, variable)
+	from, defined := found[function]
+	to, known := found[variable]
+	offset, ok = im.Offset(from.From)
+	return offset, to.From - from.From, ok && defined && known && err == nil, err
 }

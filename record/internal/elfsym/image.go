@@ -56,15 +56,6 @@ func (im *Image) Address(offset uint64) (address uint64, ok bool) {
 	return 0, false
 }
 
-// Offset is the offset in the file of the code at an address; ok is false if no code is there.
-func (im *Image) Offset(address uint64) (offset uint64, ok bool) {
-	s := within(im.segments, address)
-	if s == nil {
-		return 0, false
-	}
-	return s.Off + address - s.Vaddr, true
-}
-
 // Executable reports whether an address is one of code in the file.
 func (im *Image) Executable(address uint64) bool {
 	return within(im.segments, address) != nil
@@ -192,29 +183,39 @@ func (im *Image) Imports(names ...string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return undefined(symbols, im.places(texts, names)), nil
+	places := im.places(texts, names)
+	for entry, err := range entries(symbols) {
+		if err != nil {
+			return false, err
+		}
+		if _, named := places[binary.LittleEndian.Uint32(entry)]; named && !isDefined(entry) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Exports returns the places of the functions and the data that the file exports under some names.
 func (im *Image) Exports(names ...string) (map[string]Span, error) {
 	found := map[string]Span{}
-	for _, s := range im.sections {
-		if elf.SectionType(s.Type) != elf.SHT_DYNSYM {
-			continue
-		}
-		symbols, texts, err := im.tables(s)
+	s, ok := im.section(elf.SHT_DYNSYM)
+	if !ok {
+		return found, nil
+	}
+	symbols, texts, err := im.tables(s)
+	if err != nil {
+		return nil, err
+	}
+	places := im.places(texts, names)
+	for entry, err := range entries(symbols) {
 		if err != nil {
 			return nil, err
 		}
-		places := im.places(texts, names)
-		for entry := range entries(symbols) {
-			name, wanted := places[binary.LittleEndian.Uint32(entry)]
-			kind := elf.ST_TYPE(entry[4])
-			defined := elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF
-			if wanted && defined && (kind == elf.STT_FUNC || kind == elf.STT_OBJECT) {
-				from := binary.LittleEndian.Uint64(entry[8:])
-				found[name] = Span{from, from + binary.LittleEndian.Uint64(entry[16:])}
-			}
+		name, wanted := places[binary.LittleEndian.Uint32(entry)]
+		kind := elf.ST_TYPE(entry[4])
+		if wanted && isDefined(entry) && (kind == elf.STT_FUNC || kind == elf.STT_OBJECT) {
+			from := binary.LittleEndian.Uint64(entry[8:])
+			found[name] = Span{from, from + binary.LittleEndian.Uint64(entry[16:])}
 		}
 	}
 	return found, nil
@@ -230,52 +231,6 @@ func (im *Image) Bias(from, offset uint64) (bias uint64, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-// entries are the entries of a symbol table (see functionOffset). An entry is valid until the next one.
-func entries(symbols io.Reader) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
-		for {
-			n, err := io.ReadFull(symbols, buf)
-			for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
-				if !yield(entry) {
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}
-}
-
-// places returns the places in a string table where one of the names begins.
-func (im *Image) places(texts *io.SectionReader, names []string) map[uint32]string {
-	found := map[uint32]string{}
-	_, offset, size := texts.Outer()
-	im.pieces(0, uint64(offset), uint64(size), maxName, func(at uint64, b []byte) bool {
-		for place, name := range placesOf(b, slices.Values(names)) {
-			found[uint32(at)+place] = name
-		}
-		return len(found) < maxHits
-	})
-	return found
-}
-
-// undefined reports whether a symbol table has an undefined symbol with one of the names at the given
-// places of its string table.
-func undefined(symbols *io.SectionReader, names map[uint32]string) bool {
-	if len(names) == 0 {
-		return false
-	}
-	for entry := range entries(symbols) {
-		_, named := names[binary.LittleEndian.Uint32(entry)]
-		if named && elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) == elf.SHN_UNDEF {
-			return true
-		}
-	}
-	return false
 }
 
 // Interpreted reports whether the file names the program that starts it: the dynamic linker. A static program names
@@ -315,11 +270,11 @@ func (im *Image) Constants(overlap int) iter.Seq2[uint64, []byte] {
 	}
 }
 
-func (im *Image) pieces(address, offset, size uint64, overlap int, yield func(uint64, []byte) bool) bool {
+func (f *file) pieces(address, offset, size uint64, overlap int, yield func(uint64, []byte) bool) bool {
 	if offset > math.MaxInt64 || size > math.MaxInt64-offset {
 		return true
 	}
-	r := io.NewSectionReader(im.r, int64(offset), int64(min(size, maxTable)))
+	r := io.NewSectionReader(f.r, int64(offset), int64(min(size, maxTable)))
 	buf, kept := make([]byte, overlap+chunkSize), 0
 	for {
 		n, err := io.ReadFull(r, buf[kept:])

@@ -91,7 +91,7 @@ func TestSymbols(t *testing.T) {
 
 func (im *Image) exported(t testing.TB, name string) uint64 {
 	t.Helper()
-	found := must.Get(Exported(im.r, slices.Values([]string{name})))(t)
+	found := must.Get(Exported(im.r, name))(t)
 	address, ok := im.Address(found[name])
 	if !ok {
 		t.Fatalf("no %s", name)

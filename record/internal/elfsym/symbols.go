@@ -63,37 +63,30 @@ func (im *Image) addSymbols(found *Symbols, s elf.Section64, table uint32, most 
 		return err
 	}
 	found.names[table>>31] = names
-	buf := make([]byte, chunkSize/elf.Sym64Size*elf.Sym64Size)
-	for {
-		n, err := io.ReadFull(symbols, buf)
-		for entry := buf[:n]; len(entry) >= elf.Sym64Size; entry = entry[elf.Sym64Size:] {
-			e, ok := im.function(entry)
-			if !ok {
-				continue
-			}
-			if len(found.entries) >= most {
-				return fmt.Errorf("%w: more than %d", errTooManySymbols, most)
-			}
-			e.name |= table
-			found.entries = append(found.entries, e)
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return nil
-		}
+	for entry, err := range entries(symbols) {
 		if err != nil {
 			return err
 		}
+		e, ok := im.function(entry)
+		if !ok {
+			continue
+		}
+		if len(found.entries) >= most {
+			return fmt.Errorf("%w: more than %d", errTooManySymbols, most)
+		}
+		e.name |= table
+		found.entries = append(found.entries, e)
 	}
+	return nil
 }
 
-// function reads a symbol-table entry (see functionOffset) of a function with a size in this file.
+// function reads a symbol-table entry (see entries) of a function with a size in this file.
 func (im *Image) function(entry []byte) (symbolEntry, bool) {
 	kind := elf.ST_TYPE(entry[4])
 	name, size := binary.LittleEndian.Uint32(entry), binary.LittleEndian.Uint64(entry[16:])
 	from := binary.LittleEndian.Uint64(entry[8:])
 	ok := (kind == elf.STT_FUNC || kind == elf.STT_GNU_IFUNC) &&
-		elf.SectionIndex(binary.LittleEndian.Uint16(entry[6:])) != elf.SHN_UNDEF &&
-		name < fullTable && size > 0 && size <= math.MaxUint32 && from <= math.MaxUint64-size && im.Executable(from)
+		isDefined(entry) && name < fullTable && size > 0 && size <= math.MaxUint32 && from <= math.MaxUint64-size && im.Executable(from)
 	return symbolEntry{from: from, size: uint32(size), name: name}, ok
 }
 
@@ -164,7 +157,10 @@ func (im *Image) Defined(wanted func(name []byte) bool) (found []Symbol, err err
 		if _, err := io.ReadFull(texts, names); err != nil {
 			return nil, err
 		}
-		for entry := range entries(symbols) {
+		for entry, err := range entries(symbols) {
+			if err != nil {
+				return nil, err
+			}
 			e, ok := im.function(entry)
 			if !ok || elf.ST_TYPE(entry[4]) != elf.STT_FUNC || uint64(e.name) >= uint64(len(names)) {
 				continue

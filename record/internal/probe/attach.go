@@ -109,9 +109,7 @@ func inTableOrder(defined map[string]uint64, bySymbol map[string]*cudaapi.Functi
 	return found
 }
 
-// attachFunctions probes functions of a library, all at once. If the kernel refuses that, it
-// probes them one by one, to find those that cannot be probed. It returns nil if there are no
-// functions.
+// attachFunctions probes functions of a library, as far as the kernel can. It returns nil if there are no functions.
 func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, pid int, file *probedFile) (io.Closer,
 	error) {
 	if len(functions) == 0 {
@@ -126,40 +124,44 @@ func (p *Prober) attachFunctions(l *libraryFile, functions []*cudaapi.Function, 
 			sites[i].returns = nil
 		}
 	}
-	probes, err := p.attachSites(l, sites, pid)
-	if err == nil {
-		file.library.Functions = append(file.library.Functions, functions...)
-		return probes, nil
+	return attachPossible(len(functions), func(from, to int) (io.Closer, error) {
+		probes, err := p.attachSites(l, sites[from:to], pid)
+		if err == nil {
+			file.library.Functions = append(file.library.Functions, functions[from:to]...)
+		}
+		return probes, err
+	}, func(i int, err error) {
+		file.library.Refused = append(file.library.Refused, fmt.Sprintf("%s (%v)", functions[i].Name, err))
+	})
+}
+
+// attachPossible probes n functions, all at once. If the kernel refuses that, it probes them one by one, to find those
+// that cannot be probed, and returns an error if none can.
+func attachPossible(n int, attach func(from, to int) (io.Closer, error), refused func(i int, err error)) (io.Closer,
+	error) {
+	all, err := attach(0, n)
+	if err == nil || isFatal(err) {
+		return all, err
 	}
-	if isFatal(err) {
+	var probes closeInOrder
+	for i := range n {
+		one, failed := attach(i, i+1)
+		if failed != nil {
+			err = failed
+			refused(i, err)
+			continue
+		}
+		probes = append(probes, one)
+	}
+	if len(probes) == 0 {
 		return nil, err
 	}
-	return p.attachSingly(l, functions, sites, pid, file)
+	return probes, nil
 }
 
 // site is the place of a function of CUDA in a file.
 func (p *Prober) site(l *libraryFile, function uint32, offset uint64) probeSite {
 	return probeSite{cookie: p.table.cookie(function), offset: offset, returns: l.returns[offset]}
-}
-
-func (p *Prober) attachSingly(l *libraryFile, functions []*cudaapi.Function, sites []probeSite, pid int,
-	file *probedFile) (io.Closer, error) {
-	var probes closeInOrder
-	var lastErr error
-	for i, f := range functions {
-		one, err := p.attachSites(l, sites[i:i+1], pid)
-		if err != nil {
-			lastErr = err
-			file.library.Refused = append(file.library.Refused, fmt.Sprintf("%s (%v)", f.Name, err))
-			continue
-		}
-		probes = append(probes, one)
-		file.library.Functions = append(file.library.Functions, f)
-	}
-	if len(probes) == 0 {
-		return nil, lastErr
-	}
-	return probes, nil
 }
 
 // attachSites probes sites in the file that was examined, even if the file's path leads to another
@@ -168,47 +170,34 @@ func (p *Prober) attachSites(l *libraryFile, sites []probeSite, pid int) (io.Clo
 	return attachCalls(p.program.calls, procfs.OpenFile(l.File), sites, pid)
 }
 
-// attachLinker probes the function of the dynamic linker that tells of changes to its list of libraries, if the file
-// has it and it is not probed already.
-func (p *Prober) attachLinker(pid int, proc *probedProcess, l *libraryFile) error {
-	if l.listChanges == 0 || proc.linkers[l.id] != nil {
+// attachOthers probes what a file has beside CUDA's functions, unless it is probed already: the function of the dynamic
+// linker that tells of changes to its list of libraries, the one by which clients register with CUPTI, and those by which
+// the injected library begins and ends recording.
+func (p *Prober) attachOthers(pid int, proc *probedProcess, l *libraryFile) error {
+	if proc.others[l.id] != nil {
 		return nil
 	}
-	site := probeSite{offset: l.listChanges, cookie: l.list}
-	probes, err := attachHere(p.program.list, procfs.OpenFile(l.File), []probeSite{site}, pid)
+	program, sites := p.program.calls, []probeSite(nil)
+	switch {
+	case l.listChanges != 0:
+		program, sites = p.program.list, []probeSite{{offset: l.listChanges, cookie: l.list}}
+	case p.options.OnlyOfFiles:
+	case l.registration != 0 && p.options.OnCUPTIClient != nil:
+		sites = []probeSite{p.site(l, clientFunction, l.registration)}
+	case l.rangeBegins != 0 && l.rangeEnds != 0 && p.options.CaptureNVTX:
+		sites = []probeSite{p.site(l, rangeBeginsFunction, l.rangeBegins), p.site(l, rangeEndsFunction, l.rangeEnds)}
+	}
+	if len(sites) == 0 {
+		return nil
+	}
+	attach := attachCalls
+	if l.listChanges != 0 {
+		attach = attachHere
+	}
+	probes, err := attach(program, procfs.OpenFile(l.File), sites, pid)
 	if err != nil {
 		return attachError(l.path, err)
 	}
-	proc.linkers[l.id] = probes
-	return nil
-}
-
-// attachClients probes the function by which clients register with CUPTI, if the file has it
-// and it is not probed already.
-func (p *Prober) attachClients(pid int, proc *probedProcess, l *libraryFile) error {
-	if l.registration == 0 || p.options.OnCUPTIClient == nil || proc.clients[l.id] != nil {
-		return nil
-	}
-	probes, err := p.attachSites(l, []probeSite{p.site(l, clientFunction, l.registration)}, pid)
-	if err != nil {
-		return attachError(l.path, err)
-	}
-	proc.clients[l.id] = probes
-	return nil
-}
-
-// attachRanges probes the functions by which the injected library begins and ends recording, if the
-// file has them and they are not probed already.
-func (p *Prober) attachRanges(pid int, proc *probedProcess, l *libraryFile) error {
-	if l.rangeBegins == 0 || l.rangeEnds == 0 || !p.options.CaptureNVTX || proc.ranges[l.id] != nil {
-		return nil
-	}
-	probes, err := p.attachSites(l, []probeSite{
-		p.site(l, rangeBeginsFunction, l.rangeBegins), p.site(l, rangeEndsFunction, l.rangeEnds),
-	}, pid)
-	if err != nil {
-		return attachError(l.path, err)
-	}
-	proc.ranges[l.id] = probes
+	proc.others[l.id] = probes
 	return nil
 }

@@ -10,23 +10,22 @@ import (
 )
 
 func TestCalibrate(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		p, target := open(t, Options{mode: m, Paused: true, CaptureRange: m == modeMulti}), startTarget(t, "driver")
-		cost := must.Get(p.Calibrate())(t)
-		// No machine runs two traps faster.
-		if cost < 100*time.Nanosecond {
-			t.Errorf("a call costs %v", cost)
-		}
-		attach(t, p, target)
-		r := finish(t, p)
-		if len(r.calls)+len(r.threads) > 0 {
-			t.Errorf("delivered: %+v %+v", r.calls, r.threads)
-		}
-		if lost, err := p.Lost(); err != nil || len(lost) > 0 {
-			t.Errorf("lost %+v (%v)", lost, err)
-		}
-		p.background.closing.Wait()
-	})
+	t.Parallel()
+	p, target := open(t, Options{Paused: true, CaptureRange: true}), startTarget(t, "driver")
+	cost := must.Get(p.Calibrate())(t)
+	// No machine runs two traps faster.
+	if cost < 100*time.Nanosecond {
+		t.Errorf("a call costs %v", cost)
+	}
+	attach(t, p, target)
+	r := finish(t, p)
+	if len(r.calls)+len(r.threads) > 0 {
+		t.Errorf("delivered: %+v %+v", r.calls, r.threads)
+	}
+	if lost, err := p.Lost(); err != nil || len(lost) > 0 {
+		t.Errorf("lost %+v (%v)", lost, err)
+	}
+	p.background.closing.Wait()
 }
 
 func TestCalibrateWithSmallRings(t *testing.T) {
@@ -39,21 +38,20 @@ func TestCalibrateWithSmallRings(t *testing.T) {
 
 // The calls of a calibration that meets full buffers are no calls of the program.
 func TestCalibrateWithFullBuffers(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		p, target := open(t, Options{mode: m, BufferBytes: 64 << 10}), startTarget(t, "driver")
-		attach(t, p, target)
-		target.run("launches", 10_000)
-		if lost, err := p.LostSince(); err != nil || len(lost) != 1 {
-			t.Fatalf("lost %+v (%v)", lost, err)
-		}
-		if _, err := p.Calibrate(); err == nil || !strings.Contains(err.Error(), "were full") {
-			t.Errorf("error %v", err)
-		}
-		if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
-			t.Errorf("lost %+v (%v)", lost, err)
-		}
-		p.background.closing.Wait()
-	})
+	t.Parallel()
+	p, target := open(t, Options{BufferBytes: 64 << 10}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("launches", 10_000)
+	if lost, err := p.LostSince(); err != nil || len(lost) != 1 {
+		t.Fatalf("lost %+v (%v)", lost, err)
+	}
+	if _, err := p.Calibrate(); err == nil || !strings.Contains(err.Error(), "were full") {
+		t.Errorf("error %v", err)
+	}
+	if lost, err := p.LostSince(); err != nil || len(lost) != 0 {
+		t.Errorf("lost %+v (%v)", lost, err)
+	}
+	p.background.closing.Wait()
 }
 
 // The child makes rounds of calls. The function that is probed has the code at the end of loopCode.

@@ -17,7 +17,7 @@ import (
 // front of the calls.
 func TestChains(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []attachMode{modeSession, modeMulti, modeSingle} {
+	for _, mode := range []attachMode{modeMulti, modeSingle} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			p, target := open(t, Options{mode: mode, Functions: cudaapi.Functions(cudaapi.Minimal)}), startTarget(t, "driver")

@@ -36,7 +36,7 @@ func BenchmarkCall(b *testing.B) {
 	const calls = 50_000
 	t := startTarget(b, "driver")
 	variants := []variant{{"plain", func(int) func() { return func() {} }}}
-	for _, m := range []attachMode{modeSession, modeMulti, modeSingle} {
+	for _, m := range []attachMode{modeMulti, modeSingle} {
 		variants = append(variants, recording(b, m))
 	}
 	variants = append(variants, floors(b)...)
@@ -81,11 +81,9 @@ func takeCalls(b *testing.B, p *Prober) {
 
 // floors are the variants with empty programs.
 func floors(b *testing.B) []variant {
-	c, err := loadPart(objectPart{maps: []string{}, programs: []string{
-		bpf.ProbesProgEmptyMulti, bpf.ProbesProgEmptySession,
-	}})
+	c, err := loadPart(objectPart{maps: []string{}, programs: []string{bpf.ProbesProgEmptyMulti}})
 	if err != nil {
-		b.Skip("this kernel has no sessions: ", err)
+		b.Skip("this kernel has no uprobe_multi: ", err)
 	}
 	b.Cleanup(c.Close)
 	dir := must.Get(builds())(b)
@@ -99,12 +97,8 @@ func floors(b *testing.B) []variant {
 		}}
 	}
 	return []variant{
-		floor("session", func(pid int) (io.Closer, error) {
-			session := siteProgram{c.Programs[bpf.ProbesProgEmptySession], modeSession}
-			return attachReturnProbes(session, path, sites, pid)
-		}),
 		floor("pair", func(pid int) (io.Closer, error) {
-			return attachCalls(callPrograms{enter, enter}, path, sites, pid)
+			return attachCalls(enter, path, sites, pid)
 		}),
 		floor("enter", func(pid int) (io.Closer, error) {
 			return attachHere(enter, path, sites, pid)

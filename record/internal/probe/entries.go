@@ -31,7 +31,7 @@ func LoadEntries(spec *ebpf.CollectionSpec, multi, single string) (*EntryProgram
 		return nil, err
 	}
 	defer kernel.release()
-	kernelTypes, err := kernel.relocate(spec)
+	kernelTypes, err := kernel.reduce(spec.Types)
 	if err != nil {
 		return nil, err
 	}

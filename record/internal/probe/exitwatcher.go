@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -74,17 +75,18 @@ func (w *exitWatcher) watch(pid, signal int, handler, over uint64) error {
 	if err := w.load(); err != nil {
 		return err
 	}
-	from, to, ok, err := procfs.CodeAt(pid, handler)
+	code, err := procfs.Code(pid)
 	if err != nil {
 		return err
 	}
-	if !ok {
+	own := procfs.Around(code, handler)
+	if own == nil || !strings.HasPrefix(own.Path, "/") {
 		return fmt.Errorf("there is no library's code at %#x in process %d", handler, pid)
 	}
 	if err := w.awaitEndLocked(pid); err != nil {
 		return err
 	}
-	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, Over: over, OwnFrom: from, OwnTo: to}
+	watch := bpf.ProbesWatch{Signal: uint32(signal), Handler: handler, Over: over, OwnFrom: own.From, OwnTo: own.To}
 	if err := w.watches.Put(uint32(pid), &watch); err != nil {
 		return fmt.Errorf("too many processes are being recorded to watch the end of process %d: %w", pid, err)
 	}
@@ -315,7 +317,7 @@ func (w *exitWatcher) attachLibc(pid int, m procfs.Mapping) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("no probes on %s: %w", m.Path, err)
 	}
-	program := siteProgram{w.programs.Programs[w.libcProgram()], w.mode.withoutSession()}
+	program := siteProgram{w.programs.Programs[w.libcProgram()], w.mode}
 	probes, err := attachHere(program, procfs.OpenFile(f), sites, pid)
 	if err != nil {
 		return nil, attachError(m.Path, err)
@@ -339,7 +341,7 @@ var libcFunctions = map[string]uint64{
 
 // libcSites finds those functions in libc, each address once.
 func libcSites(f *os.File) ([]probeSite, error) {
-	found, err := elfsym.Exported(f, maps.Keys(libcFunctions))
+	found, err := elfsym.Exported(f, slices.Collect(maps.Keys(libcFunctions))...)
 	if err != nil {
 		return nil, err
 	}

@@ -150,31 +150,19 @@ func (p *Prober) attachAny(l *libraryFile, list []anyFunction, pid int, of *Func
 		}
 	}
 	var probes closeInOrder
-	var errs []error
 	for _, part := range [][]anyFunction{whole, once} {
 		if len(part) == 0 {
 			continue
 		}
-		all, err := p.attachFunctionSites(l, part, pid)
-		if err == nil {
-			probes = append(probes, all)
-			continue
+		some, err := attachPossible(len(part), func(from, to int) (io.Closer, error) {
+			return p.attachFunctionSites(l, part[from:to], pid)
+		}, func(i int, err error) { of.Refused = append(of.Refused, part[i].Name+" ("+err.Error()+")") })
+		switch {
+		case err == nil:
+			probes = append(probes, some)
+		case isFatal(err):
+			return nil, errors.Join(err, probes.Close())
 		}
-		if isFatal(err) {
-			errs = append(errs, err)
-			break
-		}
-		for i := range part {
-			one, err := p.attachFunctionSites(l, part[i:i+1], pid)
-			if err != nil {
-				of.Refused = append(of.Refused, part[i].Name+" ("+err.Error()+")")
-				continue
-			}
-			probes = append(probes, one)
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, errors.Join(err, probes.Close())
 	}
 	if len(probes) == 0 {
 		return nil, nil

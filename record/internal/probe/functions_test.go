@@ -75,7 +75,7 @@ func (r *functionRecording) text(events []tracelog.FunctionEvent, tid uint32) st
 // The functions of a library and of a program are recorded with their arguments and what they return, nested as they were called,
 // and no call of CUDA is lost.
 func TestFunctions(t *testing.T) {
-	for _, mode := range []attachMode{modeSession, modeMulti, modeSingle} {
+	for _, mode := range []attachMode{modeMulti, modeSingle} {
 		t.Run(mode.String(), func(t *testing.T) {
 			r := recordFunctions(t, Options{mode: mode}, "libfunctions:add/2", "libfunctions.so:outer*/1", "anyfunctions:own_*", "anyfunctions:none*", "libfunctions:a*", "-libfunctions:again")
 			if got := r.run("steps", 2); got != "8" {

@@ -9,12 +9,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
-
-	"github.com/cudatrace/cudatrace/bpf"
 )
 
 // kernelStructs are the kernel's structs that the eBPF program reads. The program's own type
@@ -23,9 +19,6 @@ var kernelStructs = []string{
 	"ns_common", "pid_namespace", "upid", "pid", "sigaction", "k_sigaction", "sighand_struct", "signal_struct",
 	"return_instance", "uprobe_task", "task_struct",
 }
-
-// sessionFunction is the function of the kernel that the program calls.
-const sessionFunction = "bpf_session_is_return"
 
 // openKernelTypes reads the type information of the running kernel until release. The library can do that itself, but it
 // took most of the loading time.
@@ -40,15 +33,6 @@ func openKernelTypes() (*rawTypes, error) {
 	}
 	k.release = release
 	return k, nil
-}
-
-// relocate returns the kernel's types that spec uses, a few, and puts the number of the kernel's function into the calls
-// of it in spec.
-func (k *rawTypes) relocate(spec *ebpf.CollectionSpec) (*btf.Spec, error) {
-	if k.sessionNumber != 0 {
-		numberCalls(spec, k.sessionNumber)
-	}
-	return k.reduce(spec.Types)
 }
 
 // mapFile maps a file, or reads it if the kernel is too old to map it.
@@ -70,36 +54,22 @@ func mapFile(path string) (raw []byte, release func() error, err error) {
 	return raw, func() error { return nil }, err
 }
 
-// numberCalls puts the kernel's number of sessionFunction into its calls. If the kernel has no
-// such function, the loader says so.
-func numberCalls(spec *ebpf.CollectionSpec, number uint32) {
-	if p := spec.Programs[bpf.ProbesProgCallSession]; p != nil {
-		for i, ins := range p.Instructions {
-			if ins.IsKfuncCall() {
-				p.Instructions[i] = asm.Instruction{OpCode: ins.OpCode, Src: asm.PseudoKfuncCall,
-					Constant: int64(number)}.WithSource(ins.Source())
-			}
-		}
-	}
-}
-
 // rawTypes is the kernel's type information (linux/btf.h) before it is decoded. A type takes 12
 // bytes: the place of its name u32; info u32 (a count in the low 16 bits, the kind in bits 24
 // to 28, a flag in bit 31); its size or the number of another type u32. Behind these come bytes
 // that depend on the kind.
 type rawTypes struct {
-	types, texts  []byte
-	at            []uint32          // the place of each type by its number; number 0 is unused
-	structs       map[string]uint32 // numbers of the structs that the program reads
-	sessionNumber uint32            // of sessionFunction; 0: the kernel has none
-	release       func() error
+	types, texts []byte
+	at           []uint32          // the place of each type by its number; number 0 is unused
+	structs      map[string]uint32 // numbers of the structs that the program reads
+	release      func() error
 }
 
 // The kinds of type that the program needs.
 const (
 	kindInt, kindPointer, kindArray, kindStruct, kindUnion = 1, 2, 3, 4, 5
 	kindTypedef, kindVolatile, kindConst, kindRestrict     = 8, 9, 10, 11
-	kindFunction, kindTypeTag                              = 12, 18
+	kindTypeTag                                            = 18
 )
 
 // btfExtra is the number of bytes behind a type of each kind: a fixed number, and a number for
@@ -140,13 +110,8 @@ func (k *rawTypes) index() error {
 		if kind >= len(btfExtra) {
 			return fmt.Errorf("type %d is of the unknown kind %d", number, kind)
 		}
-		switch kind {
-		case kindStruct:
+		if kind == kindStruct {
 			k.noteStruct(name, number)
-		case kindFunction:
-			if k.sessionNumber == 0 && k.isText(name, sessionFunction) {
-				k.sessionNumber = number
-			}
 		}
 		at += 12 + btfExtra[kind].fixed + count*btfExtra[kind].each
 	}

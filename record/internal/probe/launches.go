@@ -53,7 +53,7 @@ func (p *Prober) attachAlone(l *libraryFile, sites []probeSite, pid int) (io.Clo
 	if len(sites) == 0 {
 		return nil, nil
 	}
-	return attachHere(p.program.calls.alone, procfs.OpenFile(l.File), sites, pid)
+	return attachHere(p.program.calls, procfs.OpenFile(l.File), sites, pid)
 }
 
 // Complete probes the functions that AttachSparing has spared. The probes that were left of them go last, so that no

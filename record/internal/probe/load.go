@@ -23,9 +23,9 @@ import (
 // those of the event store.
 type loadedProgram struct {
 	mode       attachMode
-	calls      callPrograms // nil where none are probed
-	functions  siteProgram  // of any library; nil where none are asked for
-	list       siteProgram  // at changes of the dynamic linker's list of libraries; nil where nothing is probed
+	calls      siteProgram // nil where none are probed
+	functions  siteProgram // of any library; nil where none are asked for
+	list       siteProgram // at changes of the dynamic linker's list of libraries; nil where nothing is probed
 	threadExit *ebpf.Program
 	exec       *ebpf.Program
 	maps       bpfMaps
@@ -52,43 +52,25 @@ func load(o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
 }
 
 // programNames are the names of the programs of a mode.
-type programNames struct{ alone, pairs, functions, list string }
+type programNames struct{ calls, functions, list string }
 
 func (m attachMode) programs() programNames {
-	multi := programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgCallMulti,
-		bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
-	switch m {
-	case modeSession:
-		multi.pairs = bpf.ProbesProgCallSession
-		return multi
-	case modeMulti:
-		return multi
+	if m == modeMulti {
+		return programNames{bpf.ProbesProgCallMulti, bpf.ProbesProgFunctionMulti, bpf.ProbesProgListMulti}
 	}
-	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgCallSingle,
-		bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
+	return programNames{bpf.ProbesProgCallSingle, bpf.ProbesProgFunctionSingle, bpf.ProbesProgListSingle}
 }
 
 // wanted lists the programs to load beside that of the list.
 func (n programNames) wanted(o *Options) []string {
 	wanted := []string{bpf.ProbesProgThreadExit, bpf.ProbesProgProcessExec}
 	if !o.OnlyOfFiles {
-		wanted = append(wanted, n.alone)
-	}
-	if !o.OnlyOfFiles && n.pairs != n.alone {
-		wanted = append(wanted, n.pairs)
+		wanted = append(wanted, n.calls)
 	}
 	if len(o.OfFiles) > 0 {
 		wanted = append(wanted, n.functions)
 	}
 	return wanted
-}
-
-// withoutSession is the mode in which programs are attached that are none for sessions.
-func (m attachMode) withoutSession() attachMode {
-	if m == modeSession {
-		return modeMulti
-	}
-	return m
 }
 
 func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loadedProgram, error) {
@@ -109,7 +91,7 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 		return nil, err
 	}
 	defer c.Close()
-	list := siteProgram{c.Programs[names.list], m.withoutSession()}
+	list := siteProgram{c.Programs[names.list], m}
 	if list.Program != nil {
 		if err := checkMode(m, list.Program); err != nil {
 			return nil, err
@@ -124,10 +106,8 @@ func loadMode(m attachMode, o Options, l storeLayout, store *eventStore) (*loade
 	c.DetachProgram(names.list)
 	program := &loadedProgram{
 		mode: m, list: list,
-		calls: callPrograms{
-			siteProgram{programs[names.alone], m.withoutSession()}, siteProgram{programs[names.pairs], m},
-		},
-		functions:  siteProgram{programs[names.functions], m.withoutSession()},
+		calls:      siteProgram{programs[names.calls], m},
+		functions:  siteProgram{programs[names.functions], m},
 		threadExit: programs[bpf.ProbesProgThreadExit],
 		exec:       programs[bpf.ProbesProgProcessExec],
 	}
@@ -173,7 +153,7 @@ func symbolBytes(calls int) int {
 
 // close unloads the program. The reader of names closes the map of names.
 func (l *loadedProgram) close() error {
-	return errors.Join(l.calls.alone.Close(), l.calls.pairs.Close(), l.functions.Close(), l.list.Close(),
+	return errors.Join(l.calls.Close(), l.functions.Close(), l.list.Close(),
 		l.threadExit.Close(), l.exec.Close(),
 		l.maps.threads.Close(), l.maps.targets.Close(), l.maps.recipes.Close(), l.maps.losses.Close(),
 		l.maps.paused.Close(), l.maps.ends.Close(), l.maps.watches.Close())
@@ -218,7 +198,7 @@ var fitObject = sync.OnceValues(func() (o fittedObject, err error) {
 	if err := setNamespace(o.spec); err != nil {
 		return o, fmt.Errorf("setting up the embedded eBPF object: %w", err)
 	}
-	o.kernelTypes, err = kernel.relocate(o.spec)
+	o.kernelTypes, err = kernel.reduce(o.spec.Types)
 	return o, err
 })
 

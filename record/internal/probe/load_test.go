@@ -54,7 +54,7 @@ func TestProgramsThatAreLoaded(t *testing.T) {
 	} {
 		p := open(t, c.options).program
 		got := loaded{
-			p.calls.alone.Program != nil || p.calls.pairs.Program != nil, p.list.Program != nil, p.functions.Program != nil,
+			p.calls.Program != nil, p.list.Program != nil, p.functions.Program != nil,
 		}
 		if got != c.want {
 			t.Errorf("%+v: loaded %+v, want %+v", c.options, got, c.want)

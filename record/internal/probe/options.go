@@ -58,15 +58,10 @@ type Options struct {
 	OnCUPTIClient func(pid uint32, request, at uint64)
 }
 
-// candidates lists the modes to try, best first. A call costs the same with and without a session, but the kernel takes
-// 10 ms more to check the programs of one. A session pays where recording is paused or has ranges: calls that begin
-// outside of what is recorded get no return probe then.
+// candidates lists the modes to try, best first.
 func (o *Options) candidates() []attachMode {
-	switch {
-	case o.mode != modeAuto:
+	if o.mode != modeAuto {
 		return []attachMode{o.mode}
-	case !o.OnlyOfFiles && (o.Paused || o.CaptureRange || o.CaptureNVTX):
-		return []attachMode{modeSession, modeMulti, modeSingle}
 	}
 	return []attachMode{modeMulti, modeSingle}
 }

@@ -149,7 +149,7 @@ func (p *Prober) prepare() error {
 	return nil
 }
 
-// Mode is the way in which functions are probed: session, multi or single.
+// Mode is the way in which functions are probed: multi or single.
 func (p *Prober) Mode() string { return p.program.mode.String() }
 
 // Degraded says what does not work in full, in words for a person; nil normally.

@@ -39,67 +39,65 @@ func args(c tracelog.Call) map[string]uint64 {
 }
 
 func TestArguments(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		r := record(t, m, "driver", "values", 0)
-		type expected struct {
-			name string
-			ret  int32
-			args map[string]uint64
-		}
-		want := []expected{
-			{"cuLaunchKernel", 0, map[string]uint64{"function": 0xf00d00000000, "gridX": 1, "gridY": 2, "gridZ": 3,
-				"blockX": 4, "blockY": 5, "blockZ": 6, "shared": 7, "stream": 0}},
-			{"cuLaunchKernelEx", 0, map[string]uint64{"function": 0xbeef, "gridX": 10, "gridY": 11, "gridZ": 12,
-				"blockX": 13, "blockY": 14, "blockZ": 15, "shared": 16, "stream": 0x100005150}},
-			// The struct is the numbers from 100 on, 8 bytes each.
-			{"cuMemcpy3D_v2", 0, map[string]uint64{"srcType": 104, "srcHost": 105, "srcDevice": 106,
-				"dstType": 115, "dstHost": 116, "dstDevice": 117, "width": 122, "height": 123, "depth": 124}},
-			{"cuMemcpy3D_v2", 0, map[string]uint64{"srcType": 0, "srcHost": 0, "srcDevice": 0,
-				"dstType": 0, "dstHost": 0, "dstDevice": 0, "width": 0, "height": 0, "depth": 0}},
-			{"cuMemAlloc_v2", 0, map[string]uint64{"devPtr": 0x7000001000, "bytes": 4096}},
-			{"cuMemAlloc_v2", 1, map[string]uint64{"devPtr": 0, "bytes": 0}},
-			{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
-			{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
-		}
-		var got []expected
-		for _, c := range r.byEntry() {
-			got = append(got, expected{functionOf(c).Name, c.Ret, args(c)})
-		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-	})
+	t.Parallel()
+	r := record(t, modeAuto, "driver", "values", 0)
+	type expected struct {
+		name string
+		ret  int32
+		args map[string]uint64
+	}
+	want := []expected{
+		{"cuLaunchKernel", 0, map[string]uint64{"function": 0xf00d00000000, "gridX": 1, "gridY": 2, "gridZ": 3,
+			"blockX": 4, "blockY": 5, "blockZ": 6, "shared": 7, "stream": 0}},
+		{"cuLaunchKernelEx", 0, map[string]uint64{"function": 0xbeef, "gridX": 10, "gridY": 11, "gridZ": 12,
+			"blockX": 13, "blockY": 14, "blockZ": 15, "shared": 16, "stream": 0x100005150}},
+		// The struct is the numbers from 100 on, 8 bytes each.
+		{"cuMemcpy3D_v2", 0, map[string]uint64{"srcType": 104, "srcHost": 105, "srcDevice": 106,
+			"dstType": 115, "dstHost": 116, "dstDevice": 117, "width": 122, "height": 123, "depth": 124}},
+		{"cuMemcpy3D_v2", 0, map[string]uint64{"srcType": 0, "srcHost": 0, "srcDevice": 0,
+			"dstType": 0, "dstHost": 0, "dstDevice": 0, "width": 0, "height": 0, "depth": 0}},
+		{"cuMemAlloc_v2", 0, map[string]uint64{"devPtr": 0x7000001000, "bytes": 4096}},
+		{"cuMemAlloc_v2", 1, map[string]uint64{"devPtr": 0, "bytes": 0}},
+		{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
+		{"cuStreamSynchronize", 0, map[string]uint64{"stream": 0}},
+	}
+	var got []expected
+	for _, c := range r.byEntry() {
+		got = append(got, expected{functionOf(c).Name, c.Ret, args(c)})
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 // Structs that are passed by value, and values that are written into structs.
 func TestStructArguments(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		r := record(t, m, "shared", "structs", 0)
-		type expected struct {
-			name string
-			args map[string]uint64
-		}
-		milliseconds := uint64(math.Float32bits(3.5))
-		want := []expected{
-			{"cudaLaunchKernel", map[string]uint64{"function": 0xabc000, "gridX": 1, "gridY": 2, "gridZ": 3,
-				"blockX": 4, "blockY": 5, "blockZ": 6, "shared": 4096, "stream": 0x5151}},
-			{"__cudaLaunchKernel", map[string]uint64{"kernel": 0xdef000, "gridX": 4, "gridY": 5, "gridZ": 6,
-				"blockX": 1, "blockY": 2, "blockZ": 3, "shared": 8192, "stream": 0x6161}},
-			{"cudaMemset3DAsync", map[string]uint64{"dst": 0x1234000, "pitch": 512, "value": 0xfffffffe,
-				"width": 100, "height": 200, "depth": 300, "stream": 0x7171}},
-			{"cudaMalloc3D", map[string]uint64{"devPtr": 0x77000, "pitch": 200, "width": 100, "height": 200, "depth": 300}},
-			{"cudaIpcOpenMemHandle", map[string]uint64{"devPtr": 0x88005, "flags": 1}},
-			{"cudaMemAdvise_v2", map[string]uint64{"devPtr": 0x99000, "bytes": 77, "advice": 3, "locationType": 1, "location": 0xfffffff9}},
-			{"cudaEventElapsedTime", map[string]uint64{"milliseconds": milliseconds, "start": 10, "end": 12}},
-		}
-		var got []expected
-		for _, c := range r.byEntry() {
-			got = append(got, expected{functionOf(c).Name, args(c)})
-		}
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
-			t.Errorf("calls (-want +got):\n%s", diff)
-		}
-	})
+	t.Parallel()
+	r := record(t, modeAuto, "shared", "structs", 0)
+	type expected struct {
+		name string
+		args map[string]uint64
+	}
+	milliseconds := uint64(math.Float32bits(3.5))
+	want := []expected{
+		{"cudaLaunchKernel", map[string]uint64{"function": 0xabc000, "gridX": 1, "gridY": 2, "gridZ": 3,
+			"blockX": 4, "blockY": 5, "blockZ": 6, "shared": 4096, "stream": 0x5151}},
+		{"__cudaLaunchKernel", map[string]uint64{"kernel": 0xdef000, "gridX": 4, "gridY": 5, "gridZ": 6,
+			"blockX": 1, "blockY": 2, "blockZ": 3, "shared": 8192, "stream": 0x6161}},
+		{"cudaMemset3DAsync", map[string]uint64{"dst": 0x1234000, "pitch": 512, "value": 0xfffffffe,
+			"width": 100, "height": 200, "depth": 300, "stream": 0x7171}},
+		{"cudaMalloc3D", map[string]uint64{"devPtr": 0x77000, "pitch": 200, "width": 100, "height": 200, "depth": 300}},
+		{"cudaIpcOpenMemHandle", map[string]uint64{"devPtr": 0x88005, "flags": 1}},
+		{"cudaMemAdvise_v2", map[string]uint64{"devPtr": 0x99000, "bytes": 77, "advice": 3, "locationType": 1, "location": 0xfffffff9}},
+		{"cudaEventElapsedTime", map[string]uint64{"milliseconds": milliseconds, "start": 10, "end": 12}},
+	}
+	var got []expected
+	for _, c := range r.byEntry() {
+		got = append(got, expected{functionOf(c).Name, args(c)})
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(expected{})); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
 }
 
 func TestRuntime(t *testing.T) {
@@ -165,48 +163,45 @@ func TestTimes(t *testing.T) {
 }
 
 func TestNesting(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		const depth = 5
-		r := record(t, m, "driver", "nested", depth)
-		if n := r.count("cuStreamSynchronize", 0); n != depth {
-			t.Fatalf("%d calls of %d: %+v", n, depth, r.calls)
+	t.Parallel()
+	const depth = 5
+	r := record(t, modeAuto, "driver", "nested", depth)
+	if n := r.count("cuStreamSynchronize", 0); n != depth {
+		t.Fatalf("%d calls of %d: %+v", n, depth, r.calls)
+	}
+	// Inner calls return, and are delivered, first.
+	for i, c := range r.calls[:depth-1] {
+		outer := r.calls[i+1]
+		if outer.Enter >= c.Enter || outer.Enter+outer.Dur <= c.Enter+c.Dur {
+			t.Errorf("call %+v is not inside %+v", c, outer)
 		}
-		// Inner calls return, and are delivered, first.
-		for i, c := range r.calls[:depth-1] {
-			outer := r.calls[i+1]
-			if outer.Enter >= c.Enter || outer.Enter+outer.Dur <= c.Enter+c.Dur {
-				t.Errorf("call %+v is not inside %+v", c, outer)
-			}
-		}
-	})
+	}
 }
 
 func TestNestedTooDeep(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		p, target := open(t, Options{mode: m}), startTarget(t, "driver")
-		attach(t, p, target)
-		target.run("nested", 20)
-		target.run("launches", 1)
-		r := finish(t, p)
-		if n, lost := r.count("cuStreamSynchronize", 0), lostCalls(t, p, tracelog.LostNesting); n != 8 || lost != 12 {
-			t.Errorf("%d calls and %d lost of 20", n, lost)
-		}
-		if n := r.count("cuLaunchKernel", 0); n != 1 {
-			t.Errorf("%d of the one call after it", n)
-		}
-	})
+	t.Parallel()
+	p, target := open(t, Options{}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("nested", 20)
+	target.run("launches", 1)
+	r := finish(t, p)
+	if n, lost := r.count("cuStreamSynchronize", 0), lostCalls(t, p, tracelog.LostNesting); n != 8 || lost != 12 {
+		t.Errorf("%d calls and %d lost of 20", n, lost)
+	}
+	if n := r.count("cuLaunchKernel", 0); n != 1 {
+		t.Errorf("%d of the one call after it", n)
+	}
 }
 
 func TestLongjmp(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		r := record(t, m, "driver", "jumps", 7)
-		if n := r.count("cuLaunchKernel", tracelog.CallNoReturn); n != 7 {
-			t.Errorf("%d of 7 calls left by longjmp", n)
-		}
-		if n := r.count("cuLaunchKernel", 0); n != 1 {
-			t.Errorf("%d of the one call that returned", n)
-		}
-	})
+	t.Parallel()
+	r := record(t, modeAuto, "driver", "jumps", 7)
+	if n := r.count("cuLaunchKernel", tracelog.CallNoReturn); n != 7 {
+		t.Errorf("%d of 7 calls left by longjmp", n)
+	}
+	if n := r.count("cuLaunchKernel", 0); n != 1 {
+		t.Errorf("%d of the one call that returned", n)
+	}
 }
 
 func TestThreads(t *testing.T) {
@@ -251,33 +246,32 @@ func TestRenamedThread(t *testing.T) {
 
 // Calls that never return are delivered whether the process lives on or is killed.
 func TestUnfinished(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		for _, killed := range []bool{false, true} {
-			p, target := open(t, Options{mode: m}), startTarget(t, "driver")
-			attach(t, p, target)
-			target.run("waiting", 3)
-			before := host.Monotonic()
-			target.begin("hang", 0)
-			if line := target.line(); line != "hanging" {
-				t.Fatal(line)
-			}
-			waitAsleep(t, target.pid)
-			if killed {
-				target.kill()
-			}
-			r := finish(t, p)
-			if n := r.count("cuStreamSynchronize", tracelog.CallUnfinished); n != 3 {
-				t.Errorf("killed: %v: %d of 3 waiting threads: %+v", killed, n, r.calls)
-			}
-			launch := r.named("cuLaunchKernel")
-			if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > host.Monotonic()) {
-				t.Errorf("killed: %v: the hanging launch began at %d, after %d", killed, launch[0].Enter, before)
-			}
-			if len(launch) != 1 || launch[0].Flags != tracelog.CallUnfinished || launch[0].Dur != 0 || launch[0].Args[1] != 9 {
-				t.Errorf("killed: %v: the hanging launch is %+v", killed, launch)
-			}
+	t.Parallel()
+	for _, killed := range []bool{false, true} {
+		p, target := open(t, Options{}), startTarget(t, "driver")
+		attach(t, p, target)
+		target.run("waiting", 3)
+		before := host.Monotonic()
+		target.begin("hang", 0)
+		if line := target.line(); line != "hanging" {
+			t.Fatal(line)
 		}
-	})
+		waitAsleep(t, target.pid)
+		if killed {
+			target.kill()
+		}
+		r := finish(t, p)
+		if n := r.count("cuStreamSynchronize", tracelog.CallUnfinished); n != 3 {
+			t.Errorf("killed: %v: %d of 3 waiting threads: %+v", killed, n, r.calls)
+		}
+		launch := r.named("cuLaunchKernel")
+		if len(launch) == 1 && (launch[0].Enter < before || launch[0].Enter > host.Monotonic()) {
+			t.Errorf("killed: %v: the hanging launch began at %d, after %d", killed, launch[0].Enter, before)
+		}
+		if len(launch) != 1 || launch[0].Flags != tracelog.CallUnfinished || launch[0].Dur != 0 || launch[0].Args[1] != 9 {
+			t.Errorf("killed: %v: the hanging launch is %+v", killed, launch)
+		}
+	}
 }
 
 // Calls that have not returned are seen from the second look on, each once, and delivered when they return or at the end all the
@@ -516,7 +510,7 @@ func TestCloseRestoresCode(t *testing.T) {
 func isProbed(tb testing.TB, pid int, function string) bool {
 	tb.Helper()
 	b := must.Get(os.ReadFile(driverOf(tb, pid).Path))(tb)
-	found := must.Get(elfsym.Exported(bytes.NewReader(b), slices.Values([]string{function})))(tb)
+	found := must.Get(elfsym.Exported(bytes.NewReader(b), function))(tb)
 	f := must.Get(elf.NewFile(bytes.NewReader(b)))(tb)
 	code := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 })
 	at := found[function]
@@ -534,11 +528,10 @@ func driverOf(tb testing.TB, pid int) procfs.Mapping {
 // codeOf reads the process's memory where libcuda is executable.
 func codeOf(tb testing.TB, pid int) []byte {
 	tb.Helper()
-	var from, to int64
-	must.Get(fmt.Sscanf(driverOf(tb, pid).Span, "%x-%x", &from, &to))(tb)
+	from, to := driverOf(tb, pid).Bounds()
 	mem := must.Get(os.Open(fmt.Sprintf("/proc/%d/mem", pid)))(tb)
 	defer mem.Close()
 	code := make([]byte, to-from)
-	must.Get(mem.ReadAt(code, from))(tb)
+	must.Get(mem.ReadAt(code, int64(from)))(tb)
 	return code
 }

@@ -13,12 +13,9 @@ import (
 
 // A probedProcess is a process that is being probed.
 type probedProcess struct {
-	files   map[procfs.FileID]*probedFile
-	order   []procfs.FileID
-	clients map[procfs.FileID]io.Closer // probes on the function by which clients register with CUPTI
-	ranges  map[procfs.FileID]io.Closer // probes on the injected library's functions for NVTX ranges
-	linkers map[procfs.FileID]io.Closer // probes on the dynamic linker
-
+	files     map[procfs.FileID]*probedFile
+	order     []procfs.FileID
+	others    map[procfs.FileID]io.Closer // probes on functions of CUPTI, the injected library and the dynamic linker
 	functions map[procfs.FileID]io.Closer // probes on functions of any library
 	// looked has the files that were mapped at the last look; the value is false for a file
 	// that could not be examined.
@@ -41,8 +38,7 @@ type probedFile struct {
 }
 
 func newProcess() *probedProcess {
-	return &probedProcess{files: map[procfs.FileID]*probedFile{}, clients: map[procfs.FileID]io.Closer{},
-		ranges: map[procfs.FileID]io.Closer{}, linkers: map[procfs.FileID]io.Closer{},
+	return &probedProcess{files: map[procfs.FileID]*probedFile{}, others: map[procfs.FileID]io.Closer{},
 		functions: map[procfs.FileID]io.Closer{}}
 }
 
@@ -61,7 +57,7 @@ func (proc *probedProcess) probes() []io.Closer {
 	for _, file := range proc.files {
 		probes = append(probes, file.all()...)
 	}
-	for _, others := range []map[procfs.FileID]io.Closer{proc.clients, proc.ranges, proc.linkers, proc.functions} {
+	for _, others := range []map[procfs.FileID]io.Closer{proc.others, proc.functions} {
 		probes = slices.AppendSeq(probes, maps.Values(others))
 	}
 	return probes

@@ -105,10 +105,9 @@ func (p *Prober) probe(pid int, proc *probedProcess, files []procfs.Mapping) err
 		}
 	}
 	for _, l := range libraries {
-		err := p.attachLinker(pid, proc, l)
+		err := p.attachOthers(pid, proc, l)
 		if !p.options.OnlyOfFiles {
-			err = errors.Join(err, p.attachClients(pid, proc, l), p.attachRanges(pid, proc, l),
-				p.attachLibrary(pid, proc, l, hasRuntime, launched))
+			err = errors.Join(err, p.attachLibrary(pid, proc, l, hasRuntime, launched))
 		}
 		errs = append(errs, err)
 		proc.looked[l.id] = err == nil

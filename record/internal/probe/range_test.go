@@ -27,16 +27,15 @@ func launchesOnly(t *testing.T) []*cudaapi.Function {
 }
 
 func TestCaptureRange(t *testing.T) {
-	eachProgram(t, func(t *testing.T, m attachMode) {
-		p, target := open(t, Options{mode: m, Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
-		attach(t, p, target)
-		target.run("range", 10)
-		target.run("range", 10)
-		r := finish(t, p)
-		if len(r.calls) != 40 {
-			t.Errorf("%d calls, want the 20 in each range and none of the calls that bound it", len(r.calls))
-		}
-	})
+	t.Parallel()
+	p, target := open(t, Options{Functions: launchesOnly(t), CaptureRange: true}), startTarget(t, "driver")
+	attach(t, p, target)
+	target.run("range", 10)
+	target.run("range", 10)
+	r := finish(t, p)
+	if len(r.calls) != 40 {
+		t.Errorf("%d calls, want the 20 in each range and none of the calls that bound it", len(r.calls))
+	}
 }
 
 // Each process has its own range. The calls that bound it are outside, the driver's

@@ -36,9 +36,9 @@ func (p *Prober) Rescan(pid int) (changed bool, err error) {
 	if len(files) == 0 {
 		return false, nil
 	}
-	libraries, clients := len(proc.files), len(proc.clients)
+	libraries, others := len(proc.files), len(proc.others)
 	err = p.probe(pid, proc, files)
-	return len(proc.files) > libraries || len(proc.clients) > clients, err
+	return len(proc.files) > libraries || len(proc.others) > others, err
 }
 
 // changed reports whether the process's mappings have to be read.

@@ -193,10 +193,13 @@ func (e *unsupportedError) Error() string {
 		return "the eBPF probes need /sys, where the kernel describes its types, and it is not mounted here " +
 			"(mount -t sysfs sysfs /sys; a container has it by default)"
 	}
-	needs := map[attachMode]string{modeSession: "Linux 6.13", modeMulti: "Linux 6.10"}[e.Mode]
+	needs := oldestKernel
+	if e.Mode == modeMulti {
+		needs = "Linux 6.10"
+	}
 	return fmt.Sprintf("this kernel (%s) cannot run the eBPF probes: they need %s or newer with CONFIG_BPF_SYSCALL, "+
 		"CONFIG_UPROBES, CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF",
-		e.Release, cmp.Or(needs, oldestKernel))
+		e.Release, needs)
 }
 
 func (e *unsupportedError) Unwrap() error { return e.cause }

@@ -222,7 +222,7 @@ func (r *recorder) count(name string, flags uint32) int {
 }
 
 // minimum is the first kernel version with a mode.
-var minimum = map[attachMode][2]int{modeSession: {6, 13}, modeMulti: {6, 10}, modeSingle: {5, 15}}
+var minimum = map[attachMode][2]int{modeMulti: {6, 10}, modeSingle: {5, 15}}
 
 // claimed reports whether this kernel should have a mode.
 func (m attachMode) claimed() bool {
@@ -300,23 +300,8 @@ func record(tb testing.TB, mode attachMode, program, scenario string, n int) *re
 
 // eachMode runs a test in every mode, beside other tests.
 func eachMode(t *testing.T, test func(t *testing.T, m attachMode)) {
-	inModes(t, []attachMode{modeSession, modeMulti, modeSingle}, test)
-}
-
-// eachProgram runs a test of what the BPF programs do. Those of modeSingle are those of modeMulti, attached one by one,
-// which takes the kernel a second or more. Where a test's calls have probes at their return instructions, as launches
-// have, modeSession has the program of modeMulti, too: such a test needs no modes.
-func eachProgram(t *testing.T, test func(t *testing.T, m attachMode)) {
-	modes := []attachMode{modeSession, modeMulti}
-	if !modeMulti.claimed() {
-		modes = []attachMode{modeSingle}
-	}
-	inModes(t, modes, test)
-}
-
-func inModes(t *testing.T, modes []attachMode, test func(t *testing.T, m attachMode)) {
 	t.Parallel()
-	for _, m := range modes {
+	for _, m := range []attachMode{modeMulti, modeSingle} {
 		t.Run(m.String(), func(t *testing.T) {
 			t.Parallel()
 			test(t, m)

@@ -24,14 +24,13 @@ type attachMode uint8
 
 // The modes.
 const (
-	modeAuto    attachMode = iota // the best that the kernel has
-	modeSession                   // uprobe session links for return probes, else as modeMulti, Linux 6.13
+	modeAuto attachMode = iota // the best that the kernel has
 	// a uprobe_multi link for entries and one for ends, Linux 6.6 with the fix of the PID filter in 6.10
 	modeMulti
 	modeSingle // a perf event for each entry and each end, Linux 5.15
 )
 
-var modeNames = [...]string{"auto", "session", "multi", "single"}
+var modeNames = [...]string{"auto", "multi", "single"}
 
 func (m attachMode) String() string {
 	if int(m) < len(modeNames) {
@@ -51,15 +50,7 @@ type probeSite struct {
 // return probes. The cookie of a site says which of them it is.
 type siteProgram struct {
 	*ebpf.Program
-	mode attachMode // modeSession if the program is one for sessions
-}
-
-// callPrograms run at sites of CUDA's functions. At a session's site the kernel sets a return probe in every process
-// that has a breakpoint there, whichever recording put it: the link's PID is looked at too late to prevent that. So
-// sites without a return probe have a program of their own.
-type callPrograms struct {
-	alone siteProgram // at entries and return instructions
-	pairs siteProgram // at entries with a return probe, and behind returns; that of alone outside of sessions
+	mode attachMode
 }
 
 // checkMode returns an error if the kernel cannot attach the loaded program of a mode.
@@ -81,10 +72,10 @@ func checkMode(m attachMode, program *ebpf.Program) error {
 // of a thread, nor who writes a backtrace. So the ends of functions are probed at their return instructions where these
 // are known. A perf event takes the kernel long to remove: with these there is one for the return of a function, and
 // none for each of its return instructions.
-func attachCalls(p callPrograms, path string, sites []probeSite, pid int) (io.Closer, error) {
+func attachCalls(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	var known, others []probeSite
 	for _, s := range sites {
-		if len(s.returns) > 0 && p.alone.mode != modeSingle {
+		if len(s.returns) > 0 && p.mode != modeSingle {
 			known = append(known, s)
 		} else {
 			others = append(others, s)
@@ -92,8 +83,8 @@ func attachCalls(p callPrograms, path string, sites []probeSite, pid int) (io.Cl
 	}
 	var probes closeInOrder
 	for _, attach := range []func() (io.Closer, error){
-		func() (io.Closer, error) { return attachReturning(p.alone, path, known, pid) },
-		func() (io.Closer, error) { return attachReturnProbes(p.pairs, path, others, pid) },
+		func() (io.Closer, error) { return attachReturning(p, path, known, pid) },
+		func() (io.Closer, error) { return attachReturnProbes(p, path, others, pid) },
 	} {
 		one, err := attach()
 		if err != nil {
@@ -133,9 +124,6 @@ func attachReturnProbes(p siteProgram, path string, sites []probeSite, pid int) 
 	if len(sites) == 0 {
 		return nil, nil
 	}
-	if p.mode == modeSession {
-		return attachHere(p, path, sites, pid)
-	}
 	leave, err := attachBehind(p, path, marked(sites, bpf.CookieBehind), pid)
 	if err != nil {
 		return nil, err
@@ -156,21 +144,18 @@ func marked(sites []probeSite, bit uint64) []probeSite {
 	return sites
 }
 
-// attachHere probes instructions; in a session the program says at each whether it is to run behind the return, too.
+// attachHere probes instructions.
 func attachHere(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
-	switch p.mode {
-	case modeSession:
-		return attachMulti(p.Program, traceUprobeSession, 0, path, sites, pid)
-	case modeMulti:
-		return attachMulti(p.Program, traceUprobeMulti, 0, path, sites, pid)
+	if p.mode == modeMulti {
+		return attachMulti(p.Program, 0, path, sites, pid)
 	}
 	return attachSingles(p.Program, path, sites, false, pid)
 }
 
-// attachBehind makes return probes, outside of sessions.
+// attachBehind makes return probes.
 func attachBehind(p siteProgram, path string, sites []probeSite, pid int) (io.Closer, error) {
 	if p.mode == modeMulti {
-		return attachMulti(p.Program, traceUprobeMulti, uprobeMultiReturn, path, sites, pid)
+		return attachMulti(p.Program, uprobeMultiReturn, path, sites, pid)
 	}
 	return attachSingles(p.Program, path, sites, true, pid)
 }
@@ -234,14 +219,12 @@ func closeTogether(links []io.Closer) error {
 
 // Numbers of the kernel's user-space ABI (linux/bpf.h).
 const (
-	linkCreate         = 28 // BPF_LINK_CREATE
-	traceUprobeMulti   = 48 // BPF_TRACE_UPROBE_MULTI
-	traceUprobeSession = 57 // BPF_TRACE_UPROBE_SESSION
-	uprobeMultiReturn  = 1  // BPF_F_UPROBE_MULTI_RETURN
+	linkCreate        = 28 // BPF_LINK_CREATE
+	traceUprobeMulti  = 48 // BPF_TRACE_UPROBE_MULTI
+	uprobeMultiReturn = 1  // BPF_F_UPROBE_MULTI_RETURN
 )
 
-// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link. (The library
-// that loads the program cannot make session links.)
+// linkCreateAttr is the part of union bpf_attr that makes a uprobe_multi link.
 type linkCreateAttr struct {
 	program    uint32
 	target     uint32
@@ -277,8 +260,7 @@ func createLink(attr unsafe.Pointer, size uintptr) (bpfLink, error) {
 	return bpfLink(fd), nil
 }
 
-func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, sites []probeSite, pid int) (io.Closer,
-	error) {
+func attachMulti(program *ebpf.Program, flags uint32, path string, sites []probeSite, pid int) (io.Closer, error) {
 	offsets, cookies := make([]uint64, len(sites)), make([]uint64, len(sites))
 	for i, s := range sites {
 		offsets[i], cookies[i] = s.offset, s.cookie
@@ -288,8 +270,9 @@ func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, s
 		return nil, err
 	}
 	attr := linkCreateAttr{
-		program: uint32(program.FD()), attachType: attachType, multiFlags: flags, pid: uint32(pid), count: uint32(len(sites)),
-		path: unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)),
+		program: uint32(program.FD()), attachType: traceUprobeMulti, multiFlags: flags, pid: uint32(pid),
+		count: uint32(len(sites)),
+		path:  unsafe.Pointer(name), offsets: unsafe.Pointer(unsafe.SliceData(offsets)),
 		cookies: unsafe.Pointer(unsafe.SliceData(cookies)),
 	}
 	l, err := createLink(unsafe.Pointer(&attr), unsafe.Sizeof(attr))
@@ -304,7 +287,7 @@ func attachMulti(program *ebpf.Program, attachType, flags uint32, path string, s
 // so misses all other threads of the process. A kernel that filters by process checks the PID
 // before the path, and refuses -1. program is a program for the mode Multi.
 func checkMulti(program *ebpf.Program) error {
-	l, err := attachMulti(program, traceUprobeMulti, 0, "/", []probeSite{{offset: 1}}, -1)
+	l, err := attachMulti(program, 0, "/", []probeSite{{offset: 1}}, -1)
 	if err == nil {
 		return errors.Join(errors.New("the kernel probed a folder"), l.Close())
 	}

@@ -19,7 +19,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{loadError(modeAuto, unix.ENOMEM), "no memory for the eBPF maps", unix.ENOMEM},
 		{loadError(modeAuto, unix.EMFILE), "no room for the eBPF programs: the limit of", unix.EMFILE},
-		{loadError(modeSession, unix.EINVAL), "Linux 6.13 or newer", unix.EINVAL},
+		{loadError(modeMulti, unix.EINVAL), "Linux 6.10 or newer", unix.EINVAL},
 		{loadError(modeAuto, unix.EINVAL), oldestKernel + " or newer", unix.EINVAL},
 		{&PermissionError{cause: unix.EPERM}, "start the container with --privileged); operation not permitted", fs.ErrPermission},
 		{attachError("/lib/x", unix.ESRCH), "the process has ended before probes were on /lib/x", fs.ErrNotExist},

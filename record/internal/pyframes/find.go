@@ -100,9 +100,8 @@ func examine(pid int, m procfs.Mapping) (*Interpreter, error) {
 	if err != nil || i == nil {
 		return nil, err
 	}
-	from, _, ok := m.Addresses()
-	bias, known := image.Bias(from, m.Offset)
-	if !ok || !known {
+	bias, known := image.Bias(m.From, m.Offset)
+	if !known {
 		return nil, Unusable(fmt.Sprintf("%s is mapped in an unusual way", m.Path))
 	}
 	i.Runtime, i.GILState, i.CodeType = i.Runtime+bias, i.GILState+bias, i.CodeType+bias

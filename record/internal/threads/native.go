@@ -1,9 +1,7 @@
 package threads
 
 import (
-	"cmp"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/cudatrace/cudatrace/record/internal/elfsym"
@@ -112,7 +110,7 @@ func (n *natives) describe(p place) tracelog.NativeFrame {
 	if image == nil {
 		return f
 	}
-	bias, ok := image.elf.Bias(m.from, m.Offset)
+	bias, ok := image.elf.Bias(m.From, m.Offset)
 	if !ok {
 		return f
 	}
@@ -129,20 +127,15 @@ func (n *natives) describe(p place) tracelog.NativeFrame {
 // A space is the code that a process has mapped. It belongs to the goroutine that describes places.
 type space struct {
 	pid  uint32
-	code []mapping // by address
+	code []procfs.Mapping // by address
 	read time.Time
-}
-
-type mapping struct {
-	procfs.Mapping
-	from, to uint64
 }
 
 func newSpace(pid uint32) *space { return &space{pid: pid} }
 
 // find returns the mapping with an address, nil if there is none.
-func (s *space) find(address uint64) *mapping {
-	if m := s.at(address); m != nil || time.Since(s.read) < mappingsAgain {
+func (s *space) find(address uint64) *procfs.Mapping {
+	if m := procfs.Around(s.code, address); m != nil || time.Since(s.read) < mappingsAgain {
 		return m
 	}
 	s.read = time.Now()
@@ -150,24 +143,8 @@ func (s *space) find(address uint64) *mapping {
 	if err != nil {
 		return nil // it has ended
 	}
-	s.code = s.code[:0]
-	for _, m := range code[:min(len(code), mappingsMost)] {
-		if from, to, ok := m.Addresses(); ok {
-			s.code = append(s.code, mapping{m, from, to})
-		}
-	}
-	return s.at(address)
-}
-
-func (s *space) at(address uint64) *mapping {
-	i, found := slices.BinarySearchFunc(s.code, address, func(m mapping, a uint64) int { return cmp.Compare(m.from, a) })
-	if !found {
-		i--
-	}
-	if i < 0 || address >= s.code[i].to {
-		return nil
-	}
-	return &s.code[i]
+	s.code = code[:min(len(code), mappingsMost)]
+	return procfs.Around(s.code, address)
 }
 
 // An image is a file of code that is open.
@@ -190,7 +167,7 @@ type imageKey struct {
 }
 
 // image opens the file of a mapping; nil if it cannot be read.
-func (n *natives) image(pid uint32, m *mapping) *image {
+func (n *natives) image(pid uint32, m *procfs.Mapping) *image {
 	key := imageKey{m.File, m.Path}
 	i, known := n.images[key]
 	if known || len(n.images) >= imagesMost || m.File.Inode == 0 {

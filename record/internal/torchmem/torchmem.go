@@ -139,7 +139,7 @@ func (r *Recorder) Add(pid uint32, in *pyframes.Interpreter) (found bool, err er
 
 // attach probes a file of a process.
 func (r *Recorder) attach(pid uint32, file *os.File, in *pyframes.Interpreter) error {
-	found, err := elfsym.Exported(file, slices.Values([]string{memoryUsage, outOfMemory}))
+	found, err := elfsym.Exported(file, memoryUsage, outOfMemory)
 	if err != nil {
 		return err
 	}
