@@ -126,7 +126,11 @@ static bool enable_work(const struct ct_cupti *api)
 		ct_complaints_clear();
 	again = true;
 	ct_want_work();
-	if ((!chains && !enable_calls(api, DOMAIN_RUNTIME)) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
+	ct_link_switching(true);
+	bool is = (chains || enable_calls(api, DOMAIN_RUNTIME)) && enable_calls(api, DOMAIN_DRIVER) &&
+		  enable_kinds(api, false);
+	ct_link_switching(false);
+	if (!is)
 		return false;
 	ct_torch_work(true);
 	if (ct_wanted_calls() == 0)
@@ -232,12 +236,16 @@ static void disable_work(const struct ct_cupti *api, bool linger)
 {
 	ct_open_doubt();
 	ct_torch_work(false);
+	ct_link_switching(true);
 	disable_kinds(api, false);
+	ct_link_switching(false);
 	ct_unwant_work();
 	if (linger)
 		ct_flush_calls();
+	ct_link_switching(true);
 	disable_calls(api, DOMAIN_RUNTIME);
 	disable_calls(api, DOMAIN_DRIVER);
+	ct_link_switching(false);
 }
 
 /*
@@ -497,8 +505,10 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 	stop_work(api, linger);
 	ct_walk_end();
 	disable_work(api, false);
+	ct_link_switching(true);
 	anchor(api, 0);
 	disable_kinds(api, true);
+	ct_link_switching(false);
 }
 
 /* CUPTI does not tell who calls after all. */
@@ -524,9 +534,11 @@ void ct_enable_without_callers(void)
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 {
 	late = (wish->flags & CT_GO_LATE) != 0;
+	ct_link_switching(true);
 	prepare(api, wish);
 	watch_range(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);
+	ct_link_switching(false);
 	if (r != 0) {
 		ct_complain_of(api, "cuptiActivityRegisterCallbacks", "", r);
 		return false;
@@ -534,8 +546,11 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 	for (size_t i = 0; i < KINDS; i++)
 		kind_wanted[i] = (wish->records & kinds[i].group) != 0;
 	ct_want_calls(api, &wish->calls, (wish->records & CT_RECORDS_WORK) != 0);
+	ct_link_switching(true);
 	anchor(api, 1);
-	if (!enable_kinds(api, true) || !start_work(api, wish->flags)) {
+	bool is = enable_kinds(api, true);
+	ct_link_switching(false);
+	if (!is || !start_work(api, wish->flags)) {
 		ct_disable(api, false);
 		return false;
 	}
