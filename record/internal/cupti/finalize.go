@@ -22,8 +22,8 @@ const (
 	doorLook   = 50 * time.Microsecond
 )
 
-// For relieve: how often it looks, when CUPTI has waited too long, how long threads are stopped at most, and how often that
-// is tried.
+// For relieve: how often it looks, when CUPTI has waited too long, how long threads are stopped at most, and how often
+// that is tried.
 const (
 	starvedLook  = 10 * time.Millisecond
 	starvedAfter = 100 * time.Millisecond
@@ -143,9 +143,9 @@ func (l *link) finalizeStopped() error {
 }
 
 // relieve has CUPTI come through where it is switched on or off beside threads that launch without pause. It waits for
-// locks that they take again and again, for ever with eight of them (H200, CUPTI 13.0.1). So once it has waited too long,
-// they are stopped outside of CUDA until it is through. That cannot harm CUPTI: they hold no lock of CUDA's there, and to it
-// are threads that happen not to call CUDA for a while. If it does not help, all goes on as without.
+// locks that they take again and again, for ever with eight of them (H200, CUPTI 13.0.1). So once it has waited too
+// long, they are stopped outside of CUDA until it is through. That cannot harm CUPTI: they hold no lock of CUDA's there,
+// and to it are threads that happen not to call CUDA for a while. If it does not help, all goes on as without.
 func (p *peer) relieve(over <-chan struct{}) {
 	var since time.Time
 	look := time.NewTicker(starvedLook)
