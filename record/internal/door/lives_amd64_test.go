@@ -154,10 +154,11 @@ func TestLives(t *testing.T) {
 func TestLivesVfork(t *testing.T) {
 	t.Parallel()
 	l := startLife(t, "vfork")
-	for l.state('D') == 0 {
+	began := time.Now()
+	for l.state('D') == 0 && time.Since(began) < 5*time.Second {
 		time.Sleep(time.Millisecond)
 	}
-	began := time.Now()
+	began = time.Now()
 	err := Shut(l.pid, func() error { return errors.New("shut") })
 	if took := time.Since(began); !errors.Is(err, ErrInside) || took > 500*time.Millisecond {
 		t.Errorf("%v after %v", err, took)
