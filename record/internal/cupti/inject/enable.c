@@ -531,14 +531,12 @@ void ct_enable_without_callers(void)
  * launches a second lost half of them (H200, CUPTI 13.0.1); without it nothing was
  * lost. The control thread flushes what is old.
  */
-bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
+static bool switch_on(const struct ct_cupti *api, const struct ct_wish *wish)
 {
 	late = (wish->flags & CT_GO_LATE) != 0;
-	ct_link_switching(true);
 	prepare(api, wish);
 	watch_range(api, wish);
 	ct_result r = api->register_callbacks(ct_pool_request, ct_complete);
-	ct_link_switching(false);
 	if (r != 0) {
 		ct_complain_of(api, "cuptiActivityRegisterCallbacks", "", r);
 		return false;
@@ -546,13 +544,19 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 	for (size_t i = 0; i < KINDS; i++)
 		kind_wanted[i] = (wish->records & kinds[i].group) != 0;
 	ct_want_calls(api, &wish->calls, (wish->records & CT_RECORDS_WORK) != 0);
-	ct_link_switching(true);
 	anchor(api, 1);
-	bool is = enable_kinds(api, true);
-	ct_link_switching(false);
-	if (!is || !start_work(api, wish->flags)) {
+	if (!enable_kinds(api, true) || !start_work(api, wish->flags)) {
 		ct_disable(api, false);
 		return false;
 	}
 	return true;
+}
+
+/* As one switch: until the sender starts, records of the calls that are on already only pile up. */
+bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	ct_link_switching(true);
+	bool is = switch_on(api, wish);
+	ct_link_switching(false);
+	return is;
 }
