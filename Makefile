@@ -101,7 +101,7 @@ test-gpu: build ## test every way to end and every kind of program (needs a GPU,
 	testdata/gpu/check.sh build/gpu
 	testdata/gpu/unwind.sh build/gpu/unwind
 
-test-long: build sim tools release ## slow tests: a second release, container images, a new user's first minute in a Debian with Python alone, 1,000 recordings in a row, 20,000 changed logs, 700 random logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, 1,000 simulated builds of each kind, 3,000,000 chains of addresses by chance, 3,000 launches from Python stacks that wander, 200 Python programs that are hard on a reader of frames with each interpreter, 500 programs that run others and end at random, two minutes of a ring at full speed, half an hour of faults beside `watch`, 60 processes that start at the same time, the simulated CUDA stack under sanitizers
+test-long: build sim tools release ## slow tests: a second release, container images, a new user's first minute in a Debian with Python alone, 1,000 recordings in a row, 20,000 changed logs, 700 random logs, a trace of 1,000,000 launches, 1,000 attacks of each kind, 100 comparisons of a program with itself, 1,000 simulated builds of each kind, 3,000,000 chains of addresses by chance, 3,000 launches from Python stacks that wander, 200 Python programs that are hard on a reader of frames with each interpreter, 500 programs that run others and end at random, two minutes of a ring at full speed, half an hour of faults beside `watch`, 60 processes that start at the same time, 300 stops of programs whose recorder is killed, the simulated CUDA stack under sanitizers
 	packaging/install-tools.sh buildah:buildah debootstrap:debootstrap
 	CUDATRACE_RELEASE="$(abspath $(RELEASE))" CUDATRACE_LONG=1 $(GO) test -count=1 -timeout 30m -run 'TestReproducible|TestContainer|TestNewUser' ./packaging
 	CUDATRACE_ATTACKS=1000 $(GO) test -count=1 -timeout 30m -run 'TestAttack' ./record/internal/cupti/privatefolder ./record/outfile
@@ -110,6 +110,8 @@ test-long: build sim tools release ## slow tests: a second release, container im
 	CUDATRACE_LIVES=500 $(GO) test -count=1 -timeout 60m -v -run 'TestLives' ./cmd/cudatrace
 	CUDATRACE_LAST=120 $(GO) test -count=1 -timeout 30m -run 'TestLastLong' ./cmd/cudatrace
 	CUDATRACE_SOAK=1600 $(GO) test -count=1 -timeout 60m -v -run 'TestWatchSoak' ./cmd/cudatrace
+	ROUNDS=300 $(GO) test -count=1 -timeout 30m -run 'TestLives' ./record/internal/door
+	ROUNDS=300 $(GO) test -count=1 -timeout 30m -run 'TestArmedDetachForks' ./cmd/cudatrace
 	CUDATRACE_CROWD=60 $(GO) test -count=1 -run 'TestCrowd' ./cmd/cudatrace
 	CUDATRACE_MUTANTS=20000 $(GO) test -count=1 -timeout 60m -run 'TestMutants$$' ./convert
 	CUDATRACE_LAUNCHES=1000000 $(GO) test -count=1 -timeout 30m -run TestLargeTrace ./convert

@@ -191,6 +191,7 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	}
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
 	if len(s.opts.PIDs) > 0 {
+		c.Door = s.opts.Detach
 		return late(c)
 	}
 	if !p.late {

@@ -68,14 +68,14 @@ func (s *session) followSteps() {
 
 // look logs the steps that have begun since the look before.
 func (a *armedSteps) look() {
-	at, ok := procfs.FindMapping(int(a.pid), stepsFile)
+	at, ok := procfs.FindMapping(int(a.pid), stepsFile, 0)
 	if !ok { // it has not begun one, or has ended
 		return
 	}
 	memory := procfs.Memory{PID: int(a.pid)}
 	a.take(func(word, words uint64) ([]uint64, error) {
 		b, list := make([]byte, 8*words), make([]uint64, words)
-		err := memory.Read(at+8*word, b)
+		err := memory.Read(at.From+8*word, b)
 		for i := range list {
 			list[i] = binary.NativeEndian.Uint64(b[8*i:])
 		}

@@ -3,16 +3,20 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/must"
@@ -187,6 +191,38 @@ func TestArmedDetach(t *testing.T) {
 	}
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// TestArmedDetachForks takes CUPTI out of a program that has children without pause, and where CUPTI comes on and off only
+// while its threads are stopped; every other recorder is killed at any moment. ROUNDS=300 has more of both.
+func TestArmedDetachForks(t *testing.T) {
+	t.Parallel()
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), "4"))
+	must.Do(t, err)
+	p := startArmed(t, "env", "CUDASIM_CUPTI_STARVES=5000", sim("forks"))
+	for n := range rounds {
+		p.await(t, "is armed: it waits for a recorder")
+		b := startInBackground(t, "--flush-interval", "50ms", "--calls", "none", "--detach", "-d", "200ms", "-p",
+			fmt.Sprint(p.cmd.Process.Pid))
+		if n%2 == 0 {
+			time.Sleep(rand.N(1500 * time.Millisecond))
+			b.cmd.Process.Kill()
+			b.cmd.Wait()
+			continue
+		}
+		if code := b.end(t); code != 0 {
+			t.Fatalf("exit code %d: %s", code, b.recording.stderr)
+		}
+		b.read(t, b.base+".cudatrace")
+		if b.Kernels == 0 || !b.Complete || strings.Contains(b.recording.stderr, "CUPTI") {
+			t.Errorf("recording %d: %d kernels, complete %t %q\n%s", n, b.Kernels, b.Complete, b.Reasons, b.recording.stderr)
+		}
+	}
+	p.in.Close()
+	said, _ := io.ReadAll(p.out)
+	if p.cmd.Wait(); string(said) != "forks: wrong 0, copies 4\n" || p.cmd.ProcessState.ExitCode() != 9 {
+		t.Errorf("it said %q and ended with %v", said, p.cmd.ProcessState)
 	}
 }
 

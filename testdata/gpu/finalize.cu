@@ -6,17 +6,20 @@
  *   finalize THREADS [graphs]
  *
  * With graphs, threads launch graphs of four kernels. Each letter on standard input is answered by a number and a newline: on
- * (e), off and cuptiFinalize (f), the time of a launch over 50 ms (t), that of a loop that only counts (s), ns, what the GPU
- * computed wrongly, at the end (q).
- * TestFinalize of package door tells it:
+ * (e), waits for the first record (w), off and cuptiFinalize (f), the time of a launch over 20 ms (t), that of a loop that
+ * only counts (s), ns; threads launch no more (h), or again (g), 0; what the GPU computed wrongly, at the end (q).
+ * Tests of package door tell it; door.sh has all of this:
  *
  *   go test -c -o bin/door.test ./record/internal/door
  *   FINALIZE='finalize 8' ROUNDS=1000 bin/door.test -test.run TestFinalize -test.v
+ *   FINALIZE='finalize 8' PAIRS=400 bin/door.test -test.run TestSpeed -test.v
+ *   FINALIZE='finalize 8' TIMES=5 bin/door.test -test.run TestEnable -test.v
  *
  * Without stopped threads, 8 threads that launch keep a lock of libcuda's to themselves: e and f wait for it for ever, or the
  * program dies. With them, see docs/on-demand.md.
  */
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -38,8 +41,8 @@ static int (*enable)(uint32_t), (*disable)(uint32_t), (*flush)(uint32_t), (*fina
 #define BUFFER (256 << 10)
 enum { KIND_DRIVER = 4, KIND_RUNTIME = 5, KIND_CONCURRENT_KERNEL = 10, FORCED = 1 };
 
-static std::atomic<long> launches, wrong;
-static std::atomic<bool> over;
+static std::atomic<long> launches, wrong, records;
+static std::atomic<bool> over, halted;
 static std::mutex capturing;
 static int threads;
 static bool graphs;
@@ -51,8 +54,9 @@ static void request(uint8_t **buffer, size_t *size, size_t *records)
 	*records = 0;
 }
 
-static void complete(void *, uint32_t, uint8_t *buffer, size_t, size_t)
+static void complete(void *, uint32_t, uint8_t *buffer, size_t, size_t valid)
 {
+	records += valid > 0;
 	free(buffer);
 }
 
@@ -90,6 +94,8 @@ static void launch_on()
 		launches++;
 		if (n % 64 == 0)
 			wrong += cudaStreamSynchronize(s) != cudaSuccess;
+		while (halted && !over)
+			usleep(100);
 	}
 	cudaMemcpyAsync(&is, cell, sizeof is, cudaMemcpyDeviceToHost, s);
 	wrong += cudaStreamSynchronize(s) != cudaSuccess || cudaGetLastError() != cudaSuccess || is != made;
@@ -107,7 +113,7 @@ static long launch_time()
 {
 	long before = launches;
 	double began = seconds();
-	usleep(50000);
+	usleep(20000);
 	return (long)((seconds() - began) * 1e9 * threads / (double)(launches - before));
 }
 
@@ -115,7 +121,7 @@ static long launch_time()
 static long spin_time()
 {
 	double began = seconds();
-	for (volatile int i = 0; i < 5000000; i++)
+	for (volatile int i = 0; i < 2000000; i++)
 		;
 	return (long)((seconds() - began) * 1e9);
 }
@@ -130,13 +136,30 @@ template <typename F> static void find(void *library, const char *name, F *to)
 	memcpy(to, &f, sizeof f);
 }
 
+/* Waits until a buffer with records has come, for 5 s at most. */
+static long await_record()
+{
+	for (double began = seconds(); records == 0; usleep(1000))
+		if (flush(0) != 0 || seconds() > began + 5)
+			return 1;
+	return 0;
+}
+
 static long answer(int letter)
 {
 	switch (letter) {
 	case 'e':
+		records = 0;
 		return register_callbacks(request, complete) || enable(KIND_CONCURRENT_KERNEL) || enable(KIND_DRIVER) || enable(KIND_RUNTIME);
 	case 'f':
 		return disable(KIND_CONCURRENT_KERNEL) || disable(KIND_DRIVER) || disable(KIND_RUNTIME) || flush(FORCED) || finalize();
+	case 'w':
+		return await_record();
+	case 'g':
+	case 'h':
+		halted = letter == 'h';
+		usleep(2000); /* until all have heard it */
+		return 0;
 	case 't':
 		return launch_time();
 	case 's':
@@ -159,6 +182,7 @@ int main(int argc, char **argv)
 	find(cupti, "cuptiActivityDisable", &disable);
 	find(cupti, "cuptiActivityFlushAll", &flush);
 	find(cupti, "cuptiFinalize", &finalize);
+	signal(SIGTRAP, [](int) {}); /* as the injected library, or there are no breakpoints */
 	cudaFree(nullptr);
 	std::vector<std::thread> all;
 	for (int i = 0; i < threads; i++)

@@ -67,6 +67,9 @@ type GoConfig struct {
 	// Late says that CUDA has started long before. CUPTI then makes records of all calls, of which the library keeps
 	// those of Calls, and none of devices and contexts. A CUPTI client that is there already stays alone.
 	Late bool
+	// Door says that the process's threads may be stopped outside of CUDA (package door) when CUPTI cannot be switched on
+	// or off beside them.
+	Door bool
 
 	within pattern.Ranges // see Options
 	steps  pattern.Numbers

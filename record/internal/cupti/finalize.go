@@ -2,10 +2,12 @@ package cupti
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/internal/door"
 )
 
@@ -20,11 +22,21 @@ const (
 	doorLook   = 50 * time.Microsecond
 )
 
+// For relieve: how often it looks, when CUPTI has waited too long, how long threads are stopped at most, and how often
+// that is tried.
+const (
+	starvedLook  = 10 * time.Millisecond
+	starvedAfter = 100 * time.Millisecond
+	starvedMost  = 500 * time.Millisecond
+	starvedTries = 20
+)
+
 var (
 	errNotReady = errors.New("CUPTI did not end its records in time, or another tool uses it")
 	errLocked   = errors.New("a thread that was stopped held a lock that CUPTI may need")
 	errRefused  = errors.New("cuptiFinalize failed, or another tool uses CUPTI")
-	errSlow     = errors.New("cuptiFinalize did not return in time")
+	errSlow     = errors.New("cuptiFinalize did not return in time, and the program's threads went on: it may crash")
+	errStarved  = errors.New("CUPTI waited for something else, too")
 )
 
 // FinalizeAll ends recording in all processes and takes CUPTI out of them, so that calls of CUDA take as long again as
@@ -94,7 +106,7 @@ func (l *link) finalize(pid int) error {
 	var err error
 	pause := doorPause
 	for late := time.Now().Add(doorMost); time.Now().Before(late); time.Sleep(pause) {
-		if err = door.Shut(pid, l.finalizeStopped); !errors.Is(err, door.ErrInside) && !errors.Is(err, errLocked) {
+		if err = l.shut(pid, l.finalizeStopped); !errors.Is(err, door.ErrInside) && !errors.Is(err, errLocked) {
 			break
 		}
 		pause += pause / 2
@@ -104,6 +116,13 @@ func (l *link) finalize(pid int) error {
 		return nil // it has ended
 	}
 	return err
+}
+
+// shut is door.Shut. A thread has one tracer at a time.
+func (l *link) shut(pid int, do func() error) error {
+	l.shutting.Lock()
+	defer l.shutting.Unlock()
+	return door.Shut(pid, do)
 }
 
 // finalizeStopped has the library call cuptiFinalize, while the program's threads are stopped.
@@ -121,4 +140,56 @@ func (l *link) finalizeStopped() error {
 		return nil
 	}
 	return errRefused
+}
+
+// relieve has CUPTI come through where it is switched on or off beside threads that launch without pause. It waits for
+// locks that they take again and again, for ever with eight of them (H200, CUPTI 13.0.1). So once it has waited too
+// long, they are stopped outside of CUDA until it is through. That cannot harm CUPTI: they hold no lock of CUDA's there,
+// and to it are threads that happen not to call CUDA for a while. If it does not help, all goes on as without.
+func (p *peer) relieve(over <-chan struct{}) {
+	var since time.Time
+	look := time.NewTicker(starvedLook)
+	defer look.Stop()
+	for tries := 0; ; {
+		select {
+		case <-over:
+			return
+		case <-look.C:
+		}
+		switch {
+		case !p.switching():
+			since, tries = time.Time{}, 0
+			continue
+		case since.IsZero():
+			since = time.Now()
+		}
+		if time.Since(since) < starvedAfter || tries == starvedTries {
+			continue
+		}
+		err := p.shut(int(p.PID), p.awaitSwitch)
+		if tries++; err != nil && !errors.Is(err, door.ErrInside) && !errors.Is(err, errStarved) {
+			tries = starvedTries
+		}
+		if err != nil && tries == starvedTries && p.switching() {
+			p.listener.Note(NoteRemark, fmt.Sprintf("process %d: CUPTI goes on or off late, or never: it waits for "+
+				"threads that launch without pause: %s", p.PID, errno.Words(err)))
+		}
+	}
+}
+
+// switching reports whether a call of CUPTI that switches records is in progress.
+func (l *link) switching() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.memory != nil && !l.memory.ended() && l.memory.word(sharedSwitchingAt).Load() != 0
+}
+
+// awaitSwitch waits for the end of such calls, while the program's threads are stopped.
+func (l *link) awaitSwitch() error {
+	for late := time.Now().Add(starvedMost); l.switching(); time.Sleep(doorLook) {
+		if time.Now().After(late) {
+			return errStarved
+		}
+	}
+	return nil
 }

@@ -27,6 +27,8 @@ type link struct {
 	memory  *sharedMemory // nil before GO, or if there is none for the process
 	stopped []byte        // contents of the memory when the process was told to stop, nil if it was not
 	waiting []messageType // messages to send after GO
+
+	shutting sync.Mutex // held while the process's threads are stopped
 }
 
 // credentials asks the kernel which process is at the other end.

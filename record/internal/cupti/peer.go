@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,14 +24,15 @@ const (
 type peer struct {
 	Peer
 	link
-	known    atomic.Uint32 // the PID, for other goroutines; 0 before
-	server   *Server
-	owner    Owner // of the entrance that the process came to
-	handler  Handler
-	listener Listener // from its hello on
-	started  procfs.StartTime
-	callers  bool // of GoConfig
-	decoder  decoder
+	known     atomic.Uint32 // the PID, for other goroutines; 0 before
+	server    *Server
+	owner     Owner // of the entrance that the process came to
+	handler   Handler
+	listener  Listener // from its hello on
+	started   procfs.StartTime
+	callers   bool // of GoConfig
+	stoppable bool // GoConfig.Door
+	decoder   decoder
 
 	cupti    tracelog.CUPTI // the record that was logged last
 	bye      *bye           // the BYE, nil before it
@@ -76,7 +78,14 @@ func (p *peer) serve() {
 
 // hear handles messages until the end of the process, and reports it.
 func (p *peer) hear(messages *messageReader) {
+	heard := make(chan struct{})
+	var relieving sync.WaitGroup
+	if p.stoppable {
+		relieving.Go(func() { p.relieve(heard) })
+	}
 	p.complain(p.receive(messages))
+	close(heard)
+	relieving.Wait()
 	p.late = !p.mapped && host.Monotonic() >= p.deadline
 	p.complainOfNames()
 	p.explain()
@@ -145,7 +154,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	stop := p.keep(deadline, p.last)
 	config, f := p.handler.Hello(p.Peer)
 	p.deadline = stop()
-	p.listener, p.callers = f, config.Callers
+	p.listener, p.callers, p.stoppable = f, config.Callers, config.Door
 	config = config.withDefaults()
 	config.within, config.steps = p.server.within, p.server.steps
 	if p.callers {

@@ -221,6 +221,7 @@ const (
 	sharedClosedAt                        = 20
 	sharedLeftAt                          = 24
 	sharedDoorAt                          = 28
+	sharedSwitchingAt                     = 32
 	sharedOutAt                           = 64
 	sharedInAt                            = 128
 	sharedSenderAt                        = 192

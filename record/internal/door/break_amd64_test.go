@@ -21,6 +21,7 @@ const (
 	// a thread that is hardly ever outside of CUDA, and starts another one now and then
 	launcher = `
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 void launch(void);
@@ -35,10 +36,12 @@ static void *run(void *arg)
 	}
 	return arg;
 }
+static void trap(int sig) { (void)sig; } // as the injected library's
 int main(void)
 {
 	pthread_t t;
 	char c;
+	signal(SIGTRAP, trap);
 	pthread_create(&t, NULL, run, NULL);
 	puts("ready");
 	fflush(stdout);
@@ -47,19 +50,24 @@ int main(void)
 `
 )
 
-// startLauncher returns the PID of the program, and what ends it and checks that it was not harmed.
-func startLauncher(t *testing.T) (pid int, end func()) {
+// buildWithCUDA builds a program that has a library named as CUDA's.
+func buildWithCUDA(t *testing.T, dir, source string) (path string) {
 	t.Helper()
-	must.BeRoot(t)
-	dir := t.TempDir()
 	build := func(out, source string, args ...string) {
 		file := filepath.Join(dir, out+".c")
 		must.Do(t, os.WriteFile(file, []byte(source), 0o600))
 		must.Run(t, exec.Command("gcc", append([]string{"-O1", "-o", filepath.Join(dir, out), file}, args...)...))
 	}
 	build("libcuda.so.1", fakeCUDA, "-shared", "-fPIC")
-	build("launcher", launcher, "-L"+dir, "-l:libcuda.so.1", "-Wl,-rpath,"+dir, "-pthread")
-	cmd := exec.Command(filepath.Join(dir, "launcher"))
+	build("program", source, "-L"+dir, "-l:libcuda.so.1", "-Wl,-rpath,"+dir, "-pthread")
+	return filepath.Join(dir, "program")
+}
+
+// startLauncher returns the PID of the program, and what ends it and checks that it was not harmed.
+func startLauncher(t *testing.T) (pid int, end func()) {
+	t.Helper()
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), launcher))
 	input, output := pipetest.Start(t, cmd)
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
@@ -119,6 +127,12 @@ func TestBreakpointOfADeadRecorder(t *testing.T) {
 			for _, th := range d.threads {
 				if err := d.try(th, true); err != nil {
 					return err
+				}
+				if th.stopped { // it happened to be outside
+					th.stopped = false
+					if err := d.goOn(th, 0); err != nil {
+						return err
+					}
 				}
 				if !th.broken {
 					continue

@@ -13,7 +13,8 @@ import (
 const (
 	stopMost    = 5 * time.Millisecond
 	stopMore    = 50 * time.Microsecond // for each thread: that is how long stopping one takes
-	plainRounds = 10                    // without breakpoints
+	stopLongest = 200 * time.Millisecond
+	plainRounds = 10 // without breakpoints
 	leastRounds = 30
 )
 

@@ -31,8 +31,11 @@ const (
 )
 
 const (
+	spins       = 100              // looks at a thread that is to stop, before the first pause
 	stackMost   = 16 << 20         // bytes
 	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
+	trapPerf    = 6                // TRAP_PERF: si_code of a perf event's SIGTRAP
+	cldTrapped  = 4                // CLD_TRAPPED: of a thread that is traced and has stopped
 	releaseMost = time.Second
 )
 
@@ -40,6 +43,7 @@ const (
 type thread struct {
 	tid     int
 	stopped bool      // outside of CUDA
+	halted  bool      // by SIGSTOP or its like, as the whole program is
 	broken  bool      // a breakpoint is set
 	event   int       // its descriptor
 	set     time.Time // when
@@ -52,6 +56,7 @@ type door struct {
 	bottom  uint64 // where the stack of the main thread began
 	threads map[int]*thread
 	own     map[int]bool // CUDA's and ours
+	catches bool         // SIGTRAP
 	stack   []uint64
 }
 
@@ -86,9 +91,12 @@ func shut(pid, tid int, do func() error) (err error) {
 		return err
 	}
 	var ok bool
-	if d.bottom, ok = procfs.StackBottom(pid); !ok {
+	if d.bottom, ok = procfs.StackBottom(pid); !ok && d.hasEnded(uint32(pid)) {
+		return os.ErrNotExist
+	} else if !ok {
 		return os.ErrPermission
 	}
+	d.catches = procfs.Catches(pid, unix.SIGTRAP)
 	defer func() {
 		if failed := d.release(); err == nil {
 			err = failed
@@ -113,7 +121,10 @@ func (d *door) stopAll() error {
 			if t.stopped {
 				continue
 			}
-			if err := d.try(t, round > plainRounds); err != nil {
+			if time.Since(began) > stopLongest {
+				return ErrInside
+			}
+			if err := d.try(t, d.catches && round > plainRounds); err != nil {
 				return err
 			}
 			if _, there := d.threads[t.tid]; there && !t.stopped {
@@ -226,36 +237,49 @@ func ignoreGone(err error) error {
 }
 
 func (d *door) goOn(t *thread, signal unix.Signal) error {
-	if _, err := ptrace(unix.PTRACE_CONT, t.tid, 0, uintptr(signal)); err != nil {
+	request := unix.PTRACE_CONT
+	if t.halted && signal == 0 {
+		request = unix.PTRACE_LISTEN // it stays halted
+	}
+	t.halted = false
+	if _, err := ptrace(request, t.tid, 0, uintptr(signal)); err != nil {
 		return d.lost(t, err)
 	}
 	return nil
 }
 
-// stop stops a thread; there is false if it has ended, or does not stop in time. A thread that reaches its breakpoint at that
+// stop stops a thread; there is false if it has ended, or does not stop in time. The error is ErrInside if that is for a call
+// of the kernel's that nothing interrupts, such as vfork: all others wait for it. A thread that reaches its breakpoint at that
 // moment has a signal waiting, which would kill it: it is taken first.
 func (d *door) stop(t *thread) (there bool, err error) {
 	if _, err := ptrace(unix.PTRACE_INTERRUPT, t.tid, 0, 0); err != nil {
 		return false, d.lost(t, err)
 	}
-	for late := time.Now().Add(stopMost); ; {
+	for late, looks := time.Now().Add(stopMost), 0; ; looks++ {
 		status, changed, err := d.wait(t)
 		switch {
 		case err != nil:
 			return false, d.lost(t, err)
 		case !changed:
-			if time.Now().After(late) {
-				return false, nil
+			if looks >= spins {
+				unix.Nanosleep(&unix.Timespec{Nsec: 5000}, nil) // it may need this processor
 			}
-			continue
+			if time.Now().Before(late) {
+				continue
+			}
+			if s, ok := procfs.StatOfThread(uint32(d.pid), uint32(t.tid)); ok && s.State == 'D' {
+				return false, ErrInside
+			}
+			return false, nil
 		case !status.Stopped(): // it has ended
 			d.forget(t)
 			return false, nil
 		case isInterrupt(status) && !(t.broken && trapWaits(t.tid)):
+			t.halted = status.StopSignal() != unix.SIGTRAP
 			return true, nil
 		case isInterrupt(status):
 			err = d.goOn(t, 0)
-		case t.broken && status.StopSignal() == unix.SIGTRAP:
+		case t.broken && status.StopSignal() == unix.SIGTRAP && isBreak(t.tid):
 			// the interrupt is still to come, and ends the next run at once
 			err = d.goOn(t, 0)
 		default:
@@ -280,22 +304,47 @@ func (d *door) reached(t *thread) (hit bool, err error) {
 		return false, nil
 	case isInterrupt(status) && trapWaits(t.tid):
 		return false, d.goOn(t, 0)
-	case isInterrupt(status), status.StopSignal() == unix.SIGTRAP:
+	case isInterrupt(status):
+		t.halted = status.StopSignal() != unix.SIGTRAP
+		return true, nil
+	case status.StopSignal() == unix.SIGTRAP && isBreak(t.tid):
 		return true, nil
 	}
 	return false, d.goOn(t, status.StopSignal())
 }
 
+// wait reports whether a thread has stopped or ended. A stop is only looked at: the kernel would forget the signal that
+// brings it, and the program would lose it if the recorder were killed before the thread goes on.
 func (d *door) wait(t *thread) (status unix.WaitStatus, changed bool, err error) {
-	pid, err := unix.Wait4(t.tid, &status, unix.WALL|unix.WNOHANG, nil)
+	var info [32]int32 // siginfo_t: number, errno, code, padding, PID, UID, status
+	_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PID, uintptr(t.tid), uintptr(unsafe.Pointer(&info)),
+		unix.WEXITED|unix.WSTOPPED|unix.WALL|unix.WNOHANG|unix.WNOWAIT, 0, 0)
+	switch {
+	case errno == unix.ECHILD:
+		return 0, false, unix.ESRCH
+	case errno != 0:
+		return 0, false, errno
+	case info[4] != int32(t.tid):
+		return 0, false, nil
+	case info[2] == cldTrapped:
+		return unix.WaitStatus(info[6]<<8 | 0x7f), true, nil
+	}
+	_, err = unix.Wait4(t.tid, &status, unix.WALL|unix.WNOHANG, nil)
 	if errors.Is(err, unix.ECHILD) {
 		err = unix.ESRCH
 	}
-	return status, pid == t.tid, err
+	return status, true, err
 }
 
 // isInterrupt reports whether a status is that of PTRACE_INTERRUPT, or of a program that is stopped anyway.
 func isInterrupt(s unix.WaitStatus) bool { return s.Stopped() && s>>16 == unix.PTRACE_EVENT_STOP }
+
+// isBreak reports whether the signal that a thread is stopped with is a breakpoint's, and not one of the program's own.
+func isBreak(tid int) bool {
+	var info [32]int32 // siginfo_t: number, errno, code
+	_, err := ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info)))
+	return err == nil && info[2] == trapPerf
+}
 
 // trapWaits reports whether the signal of a breakpoint is on its way to a thread.
 func trapWaits(tid int) bool {
@@ -303,13 +352,13 @@ func trapWaits(tid int) bool {
 		offset       uint64
 		flags, count uint32
 	}{count: 1}
-	var info [16][128]byte // siginfo_t, whose first word is the signal's number
+	var info [16][32]int32
 	args.count = uint32(len(info))
 	n, err := ptrace(unix.PTRACE_PEEKSIGINFO, tid, uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&info)))
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(info[:n], func(i [128]byte) bool { return i[0] == byte(unix.SIGTRAP) })
+	return slices.ContainsFunc(info[:n], func(i [32]int32) bool { return i[0] == int32(unix.SIGTRAP) && i[2] == trapPerf })
 }
 
 // view looks at a stopped thread.
@@ -398,7 +447,11 @@ func (d *door) release() (err error) {
 			if there {
 				failed = d.detach(t)
 			}
-			err = errors.Join(err, failed)
+			if errors.Is(failed, ErrInside) {
+				d.forget(t) // for long: the kernel lets go of it when this thread ends
+			} else {
+				err = errors.Join(err, failed)
+			}
 		}
 		if time.Now().After(late) {
 			return errors.New("a thread of the program could not be let go: it does not stop")

@@ -8,12 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -146,75 +143,4 @@ func TestLook(t *testing.T) {
 			t.Errorf("%q: %v", path, got)
 		}
 	}
-}
-
-// TestFinalize has a program switch CUPTI on and finalize it many times, on a GPU: testdata/gpu/finalize.cu.
-func TestFinalize(t *testing.T) {
-	command := strings.Fields(os.Getenv("FINALIZE"))
-	rounds, _ := strconv.Atoi(os.Getenv("ROUNDS"))
-	if len(command) == 0 || rounds == 0 {
-		t.Skip("needs a GPU: FINALIZE and ROUNDS are not set")
-	}
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = os.Stderr
-	input, output := pipetest.Start(t, cmd)
-	answers := bufio.NewReader(output)
-	tell := func(letter string) (n int, err error) {
-		_, err = io.WriteString(input, letter)
-		line, failed := answers.ReadString('\n')
-		n, wrong := strconv.Atoi(strings.TrimSpace(line))
-		return n, errors.Join(err, failed, wrong)
-	}
-	pid := cmd.Process.Pid
-	// launch is the time of a launch, divided by that of a loop on the processor just before and behind
-	launch := func() float64 {
-		times := make([]float64, 31)
-		for i := range times {
-			s1, err1 := tell("s")
-			n, err2 := tell("t")
-			s2, err3 := tell("s")
-			must.Do(t, errors.Join(err1, err2, err3))
-			times[i] = 2 * float64(n) / float64(s1+s2)
-		}
-		slices.Sort(times)
-		return times[len(times)/2]
-	}
-	before := launch()
-	// shut has the program do something while its other threads are stopped, and returns how often that took a new try
-	var longest time.Duration
-	shut := func(letter string) (tries int, err error) {
-		for tries = 1; ; tries++ {
-			began := time.Now()
-			done := func() error {
-				if n, err := tell(letter); n != 0 || err != nil {
-					return fmt.Errorf("%s returned %d, %w", letter, n, err)
-				}
-				return nil
-			}
-			if err = shutBut(pid, pid, done); !errors.Is(err, ErrInside) || tries == 100 {
-				longest = max(longest, time.Since(began))
-				return tries, err
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-	}
-	again := 0
-	for i := range rounds {
-		for _, letter := range []string{"e", "f"} {
-			tries, err := shut(letter)
-			if err != nil {
-				t.Fatalf("round %d of %d, %s: %v", i+1, rounds, letter, err)
-			}
-			again += tries - 1
-			time.Sleep(2 * time.Millisecond)
-		}
-	}
-	after := launch()
-	wrong, err := tell("q")
-	input.Close()
-	if failed := cmd.Wait(); wrong != 0 || err != nil || failed != nil {
-		t.Errorf("wrong %d, %v; the program ended with %v", wrong, err, failed)
-	}
-	fmt.Printf("%-24s %6d rounds, %d tries more, stopped %.1f ms at most; a launch took x %.3f of the time before\n",
-		strings.Join(command[1:], " "), rounds, again, float64(longest)/1e6, after/before)
 }

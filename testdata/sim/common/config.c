@@ -31,6 +31,7 @@ static const struct {
 	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
 	{"CUDASIM_CUPTI_ENABLE_ERROR", &config.enable_error, 0},
 	{"CUDASIM_CUPTI_GPU_REALTIME", &config.ignore_for_gpu, 0},
+	{"CUDASIM_CUPTI_STARVES", &config.starves, 0},
 	{"CUDASIM_FINALIZE_CHECK", &config.finalize_check, 0},
 	{"CUDASIM_CUPTI_SLOW_FLUSH_MS", &config.slow_flush_ms, 0},
 	{"CUDASIM_CUPTI_DROP_EVERY", &config.drop_every, 0},

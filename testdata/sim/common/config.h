@@ -23,6 +23,7 @@ struct sim_config {
 	uint64_t enable_error_kind; /* CUDASIM_CUPTI_ENABLE_ERROR_KIND: the only kind that gets this error; 0: all kinds */
 	uint64_t register_error; /* CUDASIM_CUPTI_REGISTER_ERROR: error that cuptiActivityRegisterCallbacks returns */
 	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: one GPU record in this many has no times; 0: none */
+	uint64_t starves;       /* CUDASIM_CUPTI_STARVES: late switching waits until nobody was inside CUDA for so many us */
 	uint64_t finalize_check; /* CUDASIM_FINALIZE_CHECK: cuptiFinalize aborts while a thread is inside CUDA */
 	uint64_t slow_flush_ms; /* CUDASIM_CUPTI_SLOW_FLUSH_MS: extra time of a flush */
 	uint64_t drop_every;    /* CUDASIM_CUPTI_DROP_EVERY: one GPU record in this many is dropped; 0: none */

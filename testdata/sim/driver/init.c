@@ -97,7 +97,7 @@ CUresult sim_init(unsigned flags)
 	if (atomic_load_explicit(&state, memory_order_acquire) == DONE || !is_first())
 		return CUDA_SUCCESS;
 	pthread_atfork(NULL, NULL, in_child);
-	cudasim_hook.counts = sim_config()->finalize_check != 0;
+	cudasim_hook.counts = sim_config()->finalize_check || sim_config()->starves;
 	map_device();
 	inject();
 	pthread_mutex_lock(&mu);

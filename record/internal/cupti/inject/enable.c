@@ -126,7 +126,11 @@ static bool enable_work(const struct ct_cupti *api)
 		ct_complaints_clear();
 	again = true;
 	ct_want_work();
-	if ((!chains && !enable_calls(api, DOMAIN_RUNTIME)) || !enable_calls(api, DOMAIN_DRIVER) || !enable_kinds(api, false))
+	ct_link_switching(true);
+	bool is = (chains || enable_calls(api, DOMAIN_RUNTIME)) && enable_calls(api, DOMAIN_DRIVER) &&
+		  enable_kinds(api, false);
+	ct_link_switching(false);
+	if (!is)
 		return false;
 	ct_torch_work(true);
 	if (ct_wanted_calls() == 0)
@@ -232,12 +236,16 @@ static void disable_work(const struct ct_cupti *api, bool linger)
 {
 	ct_open_doubt();
 	ct_torch_work(false);
+	ct_link_switching(true);
 	disable_kinds(api, false);
+	ct_link_switching(false);
 	ct_unwant_work();
 	if (linger)
 		ct_flush_calls();
+	ct_link_switching(true);
 	disable_calls(api, DOMAIN_RUNTIME);
 	disable_calls(api, DOMAIN_DRIVER);
+	ct_link_switching(false);
 }
 
 /*
@@ -497,8 +505,10 @@ void ct_disable(const struct ct_cupti *api, bool linger)
 	stop_work(api, linger);
 	ct_walk_end();
 	disable_work(api, false);
+	ct_link_switching(true);
 	anchor(api, 0);
 	disable_kinds(api, true);
+	ct_link_switching(false);
 }
 
 /* CUPTI does not tell who calls after all. */
@@ -521,7 +531,7 @@ void ct_enable_without_callers(void)
  * launches a second lost half of them (H200, CUPTI 13.0.1); without it nothing was
  * lost. The control thread flushes what is old.
  */
-bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
+static bool switch_on(const struct ct_cupti *api, const struct ct_wish *wish)
 {
 	late = (wish->flags & CT_GO_LATE) != 0;
 	prepare(api, wish);
@@ -540,4 +550,13 @@ bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
 		return false;
 	}
 	return true;
+}
+
+/* As one switch: until the sender starts, records of the calls that are on already only pile up. */
+bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish)
+{
+	ct_link_switching(true);
+	bool is = switch_on(api, wish);
+	ct_link_switching(false);
+	return is;
 }

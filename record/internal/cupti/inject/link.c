@@ -47,6 +47,16 @@ _Atomic uint32_t *ct_link_door(void)
 }
 
 /*
+ * Calls of CUPTI that switch records begin or end. Such a call waits for locks that threads of the program take again
+ * and again: the recorder may see it wait, and stop those threads.
+ */
+void ct_link_switching(bool begins)
+{
+	if (own)
+		atomic_fetch_add(&own->switching, begins ? 1u : -1u);
+}
+
+/*
  * The calling thread is the sender. The mutex is robust and never unlocked: the kernel marks it
  * when the thread ends, in exec and after SIGKILL too.
  */

@@ -17,6 +17,7 @@ void ct_link_end(void);
 void ct_link_forget(void);
 bool ct_link_alive(void);
 _Atomic uint32_t *ct_link_door(void);
+void ct_link_switching(bool begins);
 
 /* For the sender alone, and before its start. */
 void ct_link_hold(void);

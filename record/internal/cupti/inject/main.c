@@ -201,6 +201,8 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		.python = go->python,
 		.calls = {.list = rest, .size = left, .count = go->calls},
 	};
+	if (go->flags & CT_GO_LATE)
+		ct_signals_trap();
 	bool on = ct_enable(&cupti, &wish);
 	*words = ct_complaints();
 	if (!on)

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+void ct_signals_trap(void);
 void ct_signals_start(void);
 void ct_signals_end(void);
 uint32_t ct_signals_exit(uint64_t *handler);

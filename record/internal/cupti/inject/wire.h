@@ -316,7 +316,9 @@ struct ct_shared {
 	_Atomic uint32_t closed; /* 1: the library sends nothing more */
 	_Atomic uint32_t left;   /* 1: the recorder reads nothing more */
 	_Atomic uint32_t door;   /* a futex; CT_DOOR_* */
-	uint64_t pads[4];
+	_Atomic uint32_t switching; /* calls of CUPTI in progress that switch records on or off */
+	uint32_t pad;
+	uint64_t pads[3];
 	struct ct_ring out, in; /* from the library, to the library */
 	uint8_t sender[64]; /* a robust mutex that the sender thread holds: a u32, CT_DIED when it has ended */
 	struct ct_open calls[CT_OPEN_CALLS];
