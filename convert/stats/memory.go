@@ -267,6 +267,9 @@ func (f *Facts) lacking(t *table.Table) *table.Table {
 	default:
 		t.Notes = append(t.Notes, "at least: "+f.MemoryLacks)
 	}
+	if f.MemoryUnknown != "" && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, f.MemoryUnknown)
+	}
 	return t
 }
 
