@@ -56,7 +56,7 @@ nvcc -o allocations allocations.cu && nvcc -cudart shared -o allocations-shared 
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
 
 echo "== what programs say that they allocate, $turns times"
-for program in "allocations mixed" "allocations-shared arrays mixed"; do
+for program in "allocations mixed" "allocations-shared arrays mixed" "allocations vmm devices ipc"; do
 	read -ra run <<<"$program"
 	for mode in calls uprobe; do
 		ended=0 right=0 times=1
