@@ -160,7 +160,7 @@ func TestArmedMemory(t *testing.T) {
 	p := startArmed(t)
 	p.expect(t, "ready")
 	p.tell(t, "alloc")
-	for i, options := range [][]string{{"--calls", "none"}, {"--calls", "cupti"}, {"--calls", "none", "--memory", "none"}} {
+	for i, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"}, {"--calls", "none", "--memory", "none"}} {
 		p.await(t, "is armed: it waits for a recorder")
 		b := startInBackground(t, append(options, "--flush-interval", "50ms", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
 		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })

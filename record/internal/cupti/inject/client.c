@@ -77,7 +77,7 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 
 static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 {
-	ct_memory_leave();
+	ct_memory_leave(false);
 	ct_result r = cupti.subscribe(subscriber, f, user);
 	if (r != 0)
 		ct_memory_return();
@@ -86,7 +86,7 @@ static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 
 static ct_result subscribe_v2(void **subscriber, ct_callback_fn f, void *user, void *params)
 {
-	ct_memory_leave();
+	ct_memory_leave(false);
 	ct_result r = cupti.subscribe_v2(subscriber, f, user, params);
 	if (r != 0)
 		ct_memory_return();
@@ -104,8 +104,7 @@ static ct_result unsubscribe(void *subscriber)
 /* It ends every subscription. */
 static ct_result finalize(void)
 {
-	ct_memory_leave();
-	ct_memory_end();
+	ct_memory_leave(true);
 	return cupti.finalize();
 }
 

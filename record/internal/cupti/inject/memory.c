@@ -179,8 +179,8 @@ static void count_missed(void)
 		ct_queue_lost(CT_LOST_MEMORY, &(struct ct_loss){.count = 1, .from = since, .to = ct_now()});
 }
 
-/* A profiler in the program wants the subscription. */
-void ct_memory_leave(void)
+/* A profiler in the program wants the subscription, or ends CUPTI: that is for good. */
+void ct_memory_leave(bool for_good)
 {
 	sigset_t before;
 	int kept = errno;
@@ -188,6 +188,8 @@ void ct_memory_leave(void)
 		return;
 	ct_sigmask_block(&before);
 	atomic_store(&returned, 0);
+	if (for_good)
+		atomic_store(&over, true);
 	if (unsubscribe()) {
 		atomic_store(&given, ct_now());
 		ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
@@ -220,7 +222,7 @@ void ct_memory_poll(const struct ct_cupti *api)
 		unsubscribe();
 }
 
-/* The recording is over, or CUPTI is. */
+/* The recording is over. */
 void ct_memory_end(void)
 {
 	if (!ct_here())
