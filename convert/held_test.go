@@ -167,7 +167,8 @@ func TestMemoryUnknown(t *testing.T) {
 			"what was allocated and freed outside of the recorded parts is not known"},
 		{strings.Replace(log, "callbacks", "\"not recorded: calls are not recorded\"", 1) + attached + call, ""},
 		{log + started + call + gap(3, 5), "what was allocated and freed between 2.0 ms and 4.0 ms" + why},
-		{log + attached + call + gap(3, 5), "what was allocated and freed before the recording began, between 2.0 ms and 4.0 ms" + why},
+		{log + attached + call + gap(3, 5),
+			"what was allocated and freed before the recording began, between 2.0 ms and 4.0 ms" + why},
 		{log + started + call + gap(2, 3) + gap(4, 5) + gap(6, 7) + gap(8, 9) + gap(10, 11),
 			"what was allocated and freed between 1.0 ms and 2.0 ms, between 3.0 ms and 4.0 ms, between 5.0 ms and 6.0 ms, " +
 				"at 2 more such times" + why},

@@ -154,13 +154,15 @@ func TestArmed(t *testing.T) {
 	p.end(t, "told failed=0 children=0", "counts kernels=347 copies=23 sets=1")
 }
 
-// TestArmedMemory records what an armed program allocates, without probes. What it allocated before is said to be unknown.
+// TestArmedMemory records what an armed program allocates, without probes. What it allocated before is said to be
+// unknown.
 func TestArmedMemory(t *testing.T) {
 	t.Parallel()
 	p := startArmed(t)
 	p.expect(t, "ready")
 	p.tell(t, "alloc")
-	for i, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"}, {"--calls", "none", "--memory", "none"}} {
+	for i, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"},
+		{"--calls", "none", "--memory", "none"}} {
 		p.await(t, "is armed: it waits for a recorder")
 		b := startInBackground(t, append(options, "--flush-interval", "50ms", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
 		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
@@ -171,7 +173,8 @@ func TestArmedMemory(t *testing.T) {
 			t.Errorf("%q: a peak of %d bytes, %d kernels, %q, complete %t %q\n%s", options, b.PeakDevice, b.Kernels, b.NoMemory,
 				b.Complete, b.Reasons, b.recording.stderr)
 		}
-		if why := "what was allocated and freed before the recording began is not known"; (b.MemoryUnknown == why) == unwanted {
+		const why = "what was allocated and freed before the recording began is not known"
+		if (b.MemoryUnknown == why) == unwanted {
 			t.Errorf("%q: it says %q", options, b.MemoryUnknown)
 		}
 	}

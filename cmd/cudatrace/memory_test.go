@@ -83,8 +83,9 @@ func usesOf(t *testing.T, r recording) (uses []string) {
 	return uses
 }
 
-// A program says what it has allocated, on several threads and GPUs and in two processes, and what it has not freed. All sources have all of it, to
-// the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of a stream, and say so.
+// A program says what it has allocated, on several threads and GPUs and in two processes, and what it has not freed. All
+// sources have all of it, to the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of
+// a stream, and say so.
 func TestAllocationsOfAllSources(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"arrays", "mixed"}, {"vmm", "devices", "ipc"}} {

@@ -426,8 +426,8 @@ func TestSubscriptionIsTakenAgain(t *testing.T) {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			p := recordTold(t, "", "--no-convert", "--calls", "cupti")
-			for _, line := range []string{"alloc", version, "alloc", "profile", "profiled", "subscribed", "alloc", version, "profiled",
-				"subscribed", "alloc", version, "alloc"} {
+			for _, line := range []string{"alloc", version, "alloc", "profile", "profiled", "subscribed", "alloc", version,
+				"profiled", "subscribed", "alloc", version, "alloc"} {
 				p.tell(t, line)
 			}
 			p.finish(t)
@@ -436,13 +436,15 @@ func TestSubscriptionIsTakenAgain(t *testing.T) {
 			if !strings.Contains(p.out(t), "told failed=1 ") || r.PeakDevice != 3<<20+4 || r.Lost["memory_calls"] != 3 {
 				t.Errorf("a peak of %d bytes, lost %v: %s%s", r.PeakDevice, r.Lost, p.out(t), r.stderr)
 			}
-			if !strings.Contains(r.stderr, "profiler in the program") || !strings.Contains(strings.Join(r.Notes, "\n"), "unknown memory calls") {
+			if !strings.Contains(r.stderr, "profiler in the program") ||
+				!strings.Contains(strings.Join(r.Notes, "\n"), "unknown memory calls") {
 				t.Errorf("it says %q, %s", r.Notes, r.stderr)
 			}
 			for _, args := range [][]string{{"info"}, {"stats", "--report", "memory"}} {
 				said, _ := succeed(t, append(args, p.base+".cudatrace")...)
 				said = strings.Join(strings.Fields(said), " ")
-				if !regexp.MustCompile(`allocated and freed(,? between [0-9.]+ m?s and [0-9.]+ m?s){3} is not known`).MatchString(said) {
+				times := regexp.MustCompile(`allocated and freed(,? between [0-9.]+ m?s and [0-9.]+ m?s){3} is not known`)
+				if !times.MatchString(said) {
 					t.Errorf("%q says\n%s", args, said)
 				}
 			}

@@ -83,8 +83,8 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 	}
 }
 
-// Of a context that was made before the recording CUPTI says nothing: its memory is on the GPU of the process's work, or on
-// the first one.
+// Of a context that was made before the recording CUPTI says nothing: its memory is on the GPU of the process's work, or
+// on the first one.
 func TestMemoryOfOldContexts(t *testing.T) {
 	t.Parallel()
 	const head = `meta key=memory value=callbacks
@@ -93,7 +93,8 @@ function id=1 name=cuMemAlloc_v2 library=driver args="devPtr:ptr bytes:size cupt
 `
 	work := func(device int) string {
 		return fmt.Sprintf("device pid=50 id=%d name=G%d memory=1000\n"+
-			"kernel pid=50 device=%d context=%d stream=7 correlation=1 start=1400 dur=10 name=k\n", device, device, device, device+1)
+			"kernel pid=50 device=%d context=%d stream=7 correlation=1 start=1400 dur=10 name=k\n",
+			device, device, device, device+1)
 	}
 	const asks = "call pid=50 tid=50 func=cuMemAlloc_v2 enter=2000 dur=10 ret=0 args: devPtr=4096 bytes=600 cuptiContext=4\n"
 	for name, c := range map[string]struct {

@@ -103,8 +103,8 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 	return t
 }
 
-// locate finds the device of a call by the thread's context. Of one that was made before the recording nothing is known,
-// but where the process works on one GPU alone.
+// locate finds the device of a call by the thread's context. Of one that was made before the recording nothing is
+// known, but where the process works on one GPU alone.
 func (p *program) locate(c *cudaapi.MemoryCall) {
 	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known {
 		livemem.Locate(c, of.Device)
