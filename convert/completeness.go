@@ -21,6 +21,8 @@ var besideCUDA = []struct{ cause, one, many, why string }{
 		"begins and ends of PyTorch operators were lost", ": operators came faster than is recorded (--memory-limit)"},
 	{tracelog.LostPython, "call has no Python lines", "calls have no Python lines",
 		": the program ran more code than is kept, or two threads ran new code at once"},
+	{tracelog.LostMemoryCalls, "time of unknown memory calls", "times of unknown memory calls",
+		": a profiler in the program had CUPTI's callbacks, and figures of memory may be wrong"},
 	{tracelog.LostTorchMemory, "block of PyTorch's memory was lost", "blocks of PyTorch's memory were lost",
 		": they came faster than is recorded, and what is held may be wrong"},
 	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost",

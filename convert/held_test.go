@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +141,41 @@ func TestMemoryLacks(t *testing.T) {
 		log := Log{"log", logtest.Assemble(t, c.log)}
 		all := must.Get(Timeline([]Log{log}, Options{}, timelinetest.NewCollector(t)))(t)
 		if got := all[0].MemoryLacks; got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// A log says when its program may have allocated unrecorded: before the recording, outside of its parts, and while a
+// profiler in the program had CUPTI's callbacks. One without figures of memory, and of a whole run, says nothing.
+func TestMemoryUnknown(t *testing.T) {
+	t.Parallel()
+	const (
+		log      = "process pid=60 start=1000000\nmeta key=memory value=callbacks\n"
+		attached = "meta key=options value=\"-p 60\"\n"
+		started  = "meta key=pid value=60\n"
+		call     = "api pid=60 tid=60 domain=2 cbid=20 name=cudaMalloc start=1000000 dur=100\n"
+		why      = " is not known: a profiler in the program had CUPTI's callbacks"
+	)
+	gap := func(from, to int) string {
+		return fmt.Sprintf("lost pid=60 cause=memory_calls count=1 from=%d to=%d\n", from*1000000, to*1000000)
+	}
+	for _, c := range []struct{ log, want string }{
+		{log + started + call, ""},
+		{log + attached + call, "what was allocated and freed before the recording began is not known"},
+		{log + started + "meta key=schedule value=\"capture range cudaProfilerApi\"\n" + call,
+			"what was allocated and freed outside of the recorded parts is not known"},
+		{strings.Replace(log, "callbacks", "\"not recorded: calls are not recorded\"", 1) + attached + call, ""},
+		{log + started + call + gap(3, 5), "what was allocated and freed between 2.0 ms and 4.0 ms" + why},
+		{log + attached + call + gap(3, 5),
+			"what was allocated and freed before the recording began, between 2.0 ms and 4.0 ms" + why},
+		{log + started + call + gap(2, 3) + gap(4, 5) + gap(6, 7) + gap(8, 9) + gap(10, 11),
+			"what was allocated and freed between 1.0 ms and 2.0 ms, between 3.0 ms and 4.0 ms, between 5.0 ms and 6.0 ms, " +
+				"at 2 more such times" + why},
+	} {
+		log := Log{"log", logtest.Assemble(t, c.log)}
+		all := must.Get(Timeline([]Log{log}, Options{}, timelinetest.NewCollector(t)))(t)
+		if got := all[0].MemoryUnknown; got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/join"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // memoryLacks says what CUPTI's records of allocations lack, "" where allocations are not from such. How much of it the
@@ -36,3 +37,38 @@ func (l *log) memoryLacks(found *join.Found) string {
 	}
 	return "CUPTI's records lack " + strings.Join(lacks, ", and ")
 }
+
+// memoryUnknown says when the program may have allocated and freed unrecorded; "" where it cannot have.
+func (l *log) memoryUnknown() string {
+	c := l.catalog
+	var when []string
+	switch {
+	case c.WithoutMemory() != "":
+		return ""
+	case c.Meta[tracelog.MetaLast] != "": // it knows what was held when its time began
+	case tracelog.CapturesRanges(c.Meta):
+		when = append(when, "outside of the recorded parts")
+	case tracelog.BeginsMidway(c.Meta):
+		when = append(when, "before the recording began")
+	}
+	gaps := c.Outcome.LostOf(tracelog.LostMemoryCalls)
+	for i, gap := range gaps {
+		if i == shownGaps && len(gaps) > shownGaps+1 {
+			when = append(when, "at "+figures.Count(len(gaps)-i, "more such time", "more such times"))
+			break
+		}
+		from, to := max(gap.From, c.First())-c.First(), max(gap.To, c.First())-c.First()
+		when = append(when, fmt.Sprintf("between %s and %s", figures.DurationBeside(from, to), figures.Duration(to)))
+	}
+	if len(when) == 0 {
+		return ""
+	}
+	why := ""
+	if len(gaps) > 0 {
+		why = ": a profiler in the program had CUPTI's callbacks"
+	}
+	return "what was allocated and freed " + strings.Join(when, ", ") + " is not known" + why
+}
+
+// shownGaps is the most times without memory calls that are listed.
+const shownGaps = 3

@@ -92,6 +92,8 @@ type Summary struct {
 	NoMemory   string `json:"memory_not_recorded"` // why nothing is known of allocated memory; "" if it is
 	// what is known of allocated memory lacks, where CUPTI recorded it; "" elsewhere
 	MemoryLacks string `json:"memory_lacks"`
+	// when the program may have allocated and freed unrecorded; "" where it cannot have
+	MemoryUnknown string `json:"memory_unknown"`
 
 	Metrics []sampled.GPU `json:"gpu_metrics"` // main figures of the sampled GPUs
 
@@ -280,8 +282,8 @@ func (c *conversion) summary(l *log) Summary {
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
 		NoMemory:    l.catalog.WithoutMemory(),
-		MemoryLacks: l.memoryLacks(found),
-		Functions:   functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(),
+		MemoryLacks: l.memoryLacks(found), MemoryUnknown: l.memoryUnknown(),
+		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(),
 		Aligned: l.aligned,
 		Metrics: found.Metrics, GraphNodes: graphNodes(found),
 	}

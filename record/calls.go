@@ -35,6 +35,7 @@ type calls struct {
 	threads  *threads.Recorder            // of the threads that make calls; nil: none
 	callers  *callers.Log                 // where calls were made; nil before open
 	probed   bool                         // calls are probed
+	armed    bool                         // some processes that were attached to are armed
 	spared   []*cudaapi.Function          // they lose probes in processes whose API records have them; none: all are probed
 	answered chan struct{}                // closed when a process has been told to go on: until then the probes are in its way
 	beside   sync.WaitGroup               // goroutines that use prober and log
@@ -53,6 +54,7 @@ func newCalls(o Options, log *tracelog.Writer, r *report) *calls {
 // registration with CUPTI. Calls are delivered until its context is done. armed says that processes
 // hand GPU work over that were attached to.
 func (c *calls) open(s *session, armed bool) {
+	c.armed = armed
 	if c.source == CallsCUPTI {
 		c.findSites(s, s.epoch)
 	}
@@ -185,7 +187,7 @@ func (c *calls) notProbed(s *session, err error) {
 			return
 		}
 	}
-	c.withoutMemory("calls are not probed")
+	c.describeMemory()
 	c.report.miss(0, text)
 }
 
@@ -296,14 +298,16 @@ const (
 
 // describeMemory logs what tells what the program has allocated.
 func (c *calls) describeMemory() {
-	callbacks := c.source == CallsCUPTI
+	callbacks := c.callbacks()
 	switch left := cudaapi.WithoutMemory(c.opts.Functions); {
 	case callbacks && c.opts.Memory == MemoryCUPTI:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCUPTI})
 	case callbacks && c.opts.Memory != MemoryCalls:
 		c.withoutMemory("calls are not probed, and --memory none leaves CUPTI's callbacks out")
-	case c.source == CallsNone:
+	case !callbacks && c.source == CallsNone:
 		c.withoutMemory("calls are not recorded")
+	case !callbacks && !c.probed:
+		c.withoutMemory("calls are not probed")
 	case len(left) == 0 && callbacks:
 		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCallbacks})
 		for _, f := range c.shown() {
@@ -320,10 +324,19 @@ func (c *calls) describeMemory() {
 	}
 }
 
+// callbacks reports whether CUPTI says what calls allocate and free, since they are not probed. Of processes that were
+// attached to, only those that are armed have CUPTI.
+func (c *calls) callbacks() bool {
+	if len(c.opts.PIDs) > 0 {
+		return c.armed && !c.probed
+	}
+	return c.source == CallsCUPTI
+}
+
 // shown lists the functions whose calls come from CUPTI's callbacks: the chosen ones that do something to memory.
 // None of them is called often.
 func (c *calls) shown() (list []*cudaapi.Function) {
-	if c.source != CallsCUPTI || c.opts.Memory != MemoryCalls || len(cudaapi.WithoutMemory(c.opts.Functions)) > 0 {
+	if !c.callbacks() || c.opts.Memory != MemoryCalls || len(cudaapi.WithoutMemory(c.opts.Functions)) > 0 {
 		return nil
 	}
 	for _, f := range c.opts.Functions {

@@ -170,12 +170,12 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	if !work {
 		c.Records = cupti.RecordCalls
 	}
+	if s.calls.callbacks() && s.opts.Memory == MemoryCUPTI {
+		c.Records |= cupti.RecordMemory
+	}
+	c.Shown = s.calls.shown()
 	switch {
 	case s.calls.source == CallsCUPTI:
-		if s.opts.Memory == MemoryCUPTI {
-			c.Records |= cupti.RecordMemory
-		}
-		c.Shown = s.calls.shown()
 		c.Callers = s.wantsCallers()
 		c.Calls = apiRecords(s.opts.Functions, !c.Callers, work)
 		if c.Callers {
@@ -234,7 +234,7 @@ func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 
 // late is the configuration of an armed process, which has long started CUDA.
 func late(c cupti.GoConfig) cupti.GoConfig {
-	c.Late, c.Callers, c.Shown = true, false, nil
+	c.Late, c.Callers = true, false
 	c.Calls = nil // those of the calls that create GPU work alone, at the runtime
 	c.Records &^= cupti.RecordNVTX
 	return c

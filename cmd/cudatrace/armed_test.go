@@ -153,6 +153,33 @@ func TestArmed(t *testing.T) {
 	p.end(t, "told failed=0 children=0", "counts kernels=347 copies=23 sets=1")
 }
 
+// TestArmedMemory records what an armed program allocates, without probes. What it allocated before is said to be
+// unknown.
+func TestArmedMemory(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	p.tell(t, "alloc")
+	for i, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"},
+		{"--calls", "none", "--memory", "none"}} {
+		p.await(t, "is armed: it waits for a recorder")
+		b := startInBackground(t, append(options, "--flush-interval", "50ms", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
+		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
+		p.tell(t, "alloc", "launch 2", "alloc", "fail")
+		b.stop(t)
+		unwanted := i == 2
+		if (b.PeakDevice == 2<<20) == unwanted || b.Kernels != 2 || (b.NoMemory != "") != unwanted || !b.Complete {
+			t.Errorf("%q: a peak of %d bytes, %d kernels, %q, complete %t %q\n%s", options, b.PeakDevice, b.Kernels, b.NoMemory,
+				b.Complete, b.Reasons, b.recording.stderr)
+		}
+		const why = "what was allocated and freed before the recording began is not known"
+		if (b.MemoryUnknown == why) == unwanted {
+			t.Errorf("%q: it says %q", options, b.MemoryUnknown)
+		}
+	}
+	p.end(t, "told failed=3 children=0", "counts kernels=6 copies=1 sets=1")
+}
+
 // TestArmedDetach takes CUPTI out of a program that launches on eight threads without pause, many times, and kills the
 // program if a thread is inside CUDA then. Nothing of ours grows in it.
 func TestArmedDetach(t *testing.T) {

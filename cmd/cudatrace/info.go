@@ -164,6 +164,7 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	costRows(row, s)
 	if s.PeakDevice > 0 {
 		row("peak memory", atLeast(&s, figures.Bytes(s.PeakDevice))+" on the device")
+		row("memory", s.MemoryUnknown)
 	}
 	row("memory", s.MemoryLacks)
 	row("peak memory", s.NoMemory)

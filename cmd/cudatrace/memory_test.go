@@ -83,16 +83,21 @@ func usesOf(t *testing.T, r recording) (uses []string) {
 	return uses
 }
 
-// A program says what it has allocated, on several threads, and what it has not freed. All sources have all of it, to
-// the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of a stream, and say so.
+// A program says what it has allocated, on several threads and GPUs and in two processes, and what it has not freed. All
+// sources have all of it, to the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of
+// a stream, and say so.
 func TestAllocationsOfAllSources(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"arrays", "mixed"}} {
+	for _, args := range [][]string{nil, {"arrays", "mixed"}, {"vmm", "devices", "ipc"}} {
 		for source, options := range map[string][]string{"uprobe": {"--calls", "uprobe"}, "callbacks": {"--calls", "cupti"},
 			"cupti": {"--calls", "cupti", "--memory", "cupti"}} {
+			if source == "cupti" && slices.Contains(args, "vmm") {
+				continue // its records have no physical memory
+			}
 			t.Run(strings.Join(append(args, source), " "), func(t *testing.T) {
 				t.Parallel()
-				r := recordProgram(t, slices.Concat([]string{"--no-convert"}, options, []string{sim("allocations")}, args)...)
+				r := recordProgram(t, slices.Concat([]string{"--no-convert"}, options,
+					[]string{"env", "CUDASIM_DEVICES=2", sim("allocations")}, args)...)
 				var want []string
 				ordered, bytes, peak := uint64(0), uint64(0), uint64(0)
 				for line := range strings.Lines(r.stdout) {
@@ -108,12 +113,17 @@ func TestAllocationsOfAllSources(t *testing.T) {
 						t.Fatalf("%q: %v", line, err)
 					}
 				}
-				if len(want) != 3 || ordered == 0 {
+				rows := 3
+				if slices.Contains(args, "vmm") {
+					rows = 5 // and of the second GPU and the second process
+				}
+				if len(want) != rows || ordered == 0 {
 					t.Fatalf("it says %q", r.stdout)
 				}
 				if source != "cupti" {
 					want[0] = withMore(t, want[0], ordered, bytes)
 				}
+				slices.Sort(want)
 				if diff := gocmp.Diff(want, usesOf(t, r)); diff != "" {
 					t.Errorf("memory (-want +got):\n%s", diff)
 				}
@@ -122,7 +132,7 @@ func TestAllocationsOfAllSources(t *testing.T) {
 					t.Errorf("a peak of %d bytes, want %d; it lacks %q", r.PeakDevice, peak, r.MemoryLacks)
 				}
 				holders := printedStats(t, r.base+".cudatrace", "--report", "memory_holders", "--format", "csv")
-				if n := strings.Count(holders, ",allocations,,"); n != 3 || strings.Count(holders, "\n") != 4 {
+				if n := strings.Count(holders, ",allocations,,"); n != rows || strings.Count(holders, "\n") != rows+1 {
 					t.Errorf("holders of other libraries, or of none:\n%s", holders)
 				}
 				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")

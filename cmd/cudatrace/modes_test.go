@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -408,12 +409,46 @@ func TestCaptureRange(t *testing.T) {
 // A profiler in the program that asks dlsym for cuptiSubscribe gets CUPTI's one subscription, which was there for memory.
 func TestSubscriptionIsGivenBack(t *testing.T) {
 	t.Parallel()
-	const why = "allocated memory is not recorded from here on: a profiler in the program has CUPTI's callbacks"
+	const why = "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks"
 	for memory, given := range map[string]bool{"calls": true, "none": false} {
 		r := recordProgram(t, "--no-convert", "--calls", "cupti", "--memory", memory, sim("profiler"), "-s", "1")
 		if strings.Contains(r.stderr, why) != given || r.Kernels != 300 || (r.PeakDevice > 0) != given {
 			t.Errorf("--memory %s: %d kernels, a peak of %d bytes:\n%s", memory, r.Kernels, r.PeakDevice, r.stderr)
 		}
+	}
+}
+
+// A profiler in the program that ends gives CUPTI's subscription back: it is taken again, also from one that comes
+// later, and the time between is said. Nothing is taken from a second profiler that is refused.
+func TestSubscriptionIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"profile", "profile 2"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			p := recordTold(t, "", "--no-convert", "--calls", "cupti")
+			for _, line := range []string{"alloc", version, "alloc", "profile", "profiled", "subscribed", "alloc", version,
+				"profiled", "subscribed", "alloc", version, "alloc"} {
+				p.tell(t, line)
+			}
+			p.finish(t)
+			r := &p.recording
+			r.read(t, p.base+".cudatrace")
+			if !strings.Contains(p.out(t), "told failed=1 ") || r.PeakDevice != 3<<20+4 || r.Lost["memory_calls"] != 3 {
+				t.Errorf("a peak of %d bytes, lost %v: %s%s", r.PeakDevice, r.Lost, p.out(t), r.stderr)
+			}
+			if !strings.Contains(r.stderr, "profiler in the program") ||
+				!strings.Contains(strings.Join(r.Notes, "\n"), "unknown memory calls") {
+				t.Errorf("it says %q, %s", r.Notes, r.stderr)
+			}
+			for _, args := range [][]string{{"info"}, {"stats", "--report", "memory"}} {
+				said, _ := succeed(t, append(args, p.base+".cudatrace")...)
+				said = strings.Join(strings.Fields(said), " ")
+				times := regexp.MustCompile(`allocated and freed(,? between [0-9.]+ m?s and [0-9.]+ m?s){3} is not known`)
+				if !times.MatchString(said) {
+					t.Errorf("%q says\n%s", args, said)
+				}
+			}
+		})
 	}
 }
 

@@ -505,6 +505,9 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 		if f.MemoryLacks == "" {
 			f.MemoryLacks = all[i].MemoryLacks
 		}
+		if f.MemoryUnknown == "" {
+			f.MemoryUnknown = all[i].MemoryUnknown
+		}
 		for _, p := range all[i].ProcessList {
 			if recorded = recorded || p.CUPTI == "on"; p.CUPTI != "on" {
 				f.GPU = strings.TrimSuffix("GPU work was not recorded: "+p.CUPTI, ": ")

@@ -267,6 +267,9 @@ func (f *Facts) lacking(t *table.Table) *table.Table {
 	default:
 		t.Notes = append(t.Notes, "at least: "+f.MemoryLacks)
 	}
+	if f.MemoryUnknown != "" && len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, f.MemoryUnknown)
+	}
 	return t
 }
 
@@ -374,6 +377,7 @@ func (m *memory) held(python bool) *table.Table {
 		rows = append(rows, x)
 	}
 	t := table.Of(rows)
+	tellApart(t)
 	if python && all > 0 {
 		note := havingFrames(m.lines, all, "allocation", "allocations")
 		if float64(m.lines) < enoughFrames*float64(all) {
@@ -382,6 +386,24 @@ func (m *memory) held(python bool) *table.Table {
 		t.Notes = []string{note}
 	}
 	return t
+}
+
+// tellApart keeps the libraries of holders where there is little room, if rows differ by them alone.
+func tellApart(t *table.Table) {
+	seen := make(map[string]bool)
+	for _, r := range t.Rows {
+		text := ""
+		for i, c := range t.Columns {
+			if c.Key == "name" || c.Key == "pid" || c.Key == "gpu" || c.Key == "python" {
+				text += t.Words(r, i) + "\n"
+			}
+		}
+		if seen[text] {
+			t.SetRank(0, "library")
+			return
+		}
+		seen[text] = true
+	}
 }
 
 // withoutLines returns holders without their lines: those of one library are one.

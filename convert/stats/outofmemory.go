@@ -133,6 +133,7 @@ func (s *Sink) outOfMemory() *table.Table {
 		}
 	}
 	t := table.Of(rows)
+	tellApart(t)
 	t.Notes = notes
 	return t
 }

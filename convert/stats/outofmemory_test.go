@@ -2,12 +2,14 @@ package stats_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/stats"
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 // The latest call of a process that found no memory says who held it then, the largest first, and what would have made
@@ -70,6 +72,48 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 			}
 			if got := strings.Join(rows, ", "); got != c.rows || !strings.Contains(strings.Join(r.Notes, "\n"), c.note) {
 				t.Errorf("rows %s, want %s; notes %q, want %q", got, c.rows, r.Notes, c.note)
+			}
+		})
+	}
+}
+
+// Of a context that was made before the recording CUPTI says nothing: its memory is on the GPU of the process's work, or
+// on the first one.
+func TestMemoryOfOldContexts(t *testing.T) {
+	t.Parallel()
+	const head = `meta key=memory value=callbacks
+process pid=50 start=100
+function id=1 name=cuMemAlloc_v2 library=driver args="devPtr:ptr bytes:size cuptiContext:u32"
+`
+	work := func(device int) string {
+		return fmt.Sprintf("device pid=50 id=%d name=G%d memory=1000\n"+
+			"kernel pid=50 device=%d context=%d stream=7 correlation=1 start=1400 dur=10 name=k\n",
+			device, device, device, device+1)
+	}
+	const asks = "call pid=50 tid=50 func=cuMemAlloc_v2 enter=2000 dur=10 ret=0 args: devPtr=4096 bytes=600 cuptiContext=4\n"
+	for name, c := range map[string]struct {
+		log string
+		gpu uint32 // as the process numbers it
+	}{
+		"of its work":      {work(3) + asks, 3},
+		"of several":       {work(0) + work(3) + asks, 0},
+		"a known context":  {work(0) + work(3) + "context pid=50 id=4 device=3\n" + asks, 3},
+		"a context of two": {work(0) + "context pid=50 id=4 device=0\n" + work(3) + asks, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sink := stats.New()
+			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
+			all := must.Get(convert.Timeline([]convert.Log{log}, convert.Options{}, sink))(t)
+			r := sink.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory")]
+			index, n := cell(r, r.Rows[0], "gpu"), 0
+			for _, g := range all[0].GPUList {
+				if fmt.Sprint(g.Index) == fmt.Sprint(index) && g.Name == fmt.Sprint("G", c.gpu) {
+					n++
+				}
+			}
+			if n != 1 {
+				t.Errorf("memory is on GPU %v, want the process's %d: %+v", index, c.gpu, all[0].GPUList)
 			}
 		})
 	}

@@ -170,3 +170,23 @@ func TestHoldersWithoutFrames(t *testing.T) {
 		t.Errorf("%s, notes %q, want %s", got, r.Notes, want)
 	}
 }
+
+// Two rows that differ by their libraries alone have these in a narrow terminal, too.
+func TestHoldersOfTwoLibraries(t *testing.T) {
+	t.Parallel()
+	for modules, want := range map[[2]string]int{{"/lib/a.so", "/lib/b.so"}: 0, {"/lib/a.so", "/lib/a.so"}: 2} {
+		s := stats.New()
+		process, function := &timeline.Process{PID: 1}, &timeline.Function{Name: "cudaMalloc"}
+		for i, module := range modules {
+			a := &timeline.Allocation{Process: process, Address: uint64(i + 1), Bytes: 100 << i, Kind: 3}
+			a.Call = timeline.Call{Function: function, Caller: &timeline.Caller{Module: module}}
+			if err := s.Take([]timeline.Event{a}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := s.Tables(stats.Facts{})[slices.Index(stats.Names(), "memory_holders")]
+		if got := r.Columns[r.Column("library")].Rank; got != want {
+			t.Errorf("%q: the column has rank %d, want %d", modules, got, want)
+		}
+	}
+}

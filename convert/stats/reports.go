@@ -85,7 +85,9 @@ type Facts struct {
 	Memory  string // why nothing is known of allocated memory, "" if it is
 	// what is known of allocated memory lacks, "" for nothing
 	MemoryLacks string
-	Unread      string // which logs are so damaged that no call and no work could be read, and why; "" if none are
+	// MemoryUnknown says when the program may have allocated and freed unrecorded, "" where it cannot have.
+	MemoryUnknown string
+	Unread        string // which logs are so damaged that no call and no work could be read, and why; "" if none are
 	// Startup says that the start-up counts, too.
 	Startup bool
 	// Filtered says that a filter selected a part of the logs.

@@ -62,15 +62,14 @@ func inUnit(d, unit time.Duration, name string) string {
 	return fmt.Sprintf("%.*f %s", digits, float64(d)/float64(unit), name)
 }
 
-// Bytes writes a number of bytes in B, KiB, MiB or GiB.
+// Bytes writes a number of bytes in the unit that suits it, from B to EiB.
 func Bytes[N Number](n N) string {
-	switch {
-	case n >= 1<<30:
-		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
-	case n >= 1<<20:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
-	case n >= 1<<10:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	x, unit := float64(n), 0
+	for ; x >= 1<<10 && unit < len(byteUnits)-1; unit++ {
+		x /= 1 << 10
 	}
-	return fmt.Sprintf("%.0f B", float64(n))
+	digits := min(unit, 1)
+	return fmt.Sprintf("%.*f %s", digits, x, byteUnits[unit])
 }
+
+var byteUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}

@@ -16,6 +16,7 @@ func TestFigures(t *testing.T) {
 		{DurationBeside(1_250_000, 3_000_000_000), "0.001 s"}, {DurationBeside(1_250, 1_000_000), "0.001 ms"},
 		{DurationBeside(2_500_000, 577_300_000), "2.5 ms"},
 		{Bytes(0), "0 B"}, {Bytes(1023), "1023 B"}, {Bytes(12 << 10), "12.0 KiB"}, {Bytes(int64(3) << 19), "1.5 MiB"}, {Bytes(uint64(5) << 29), "2.5 GiB"},
+		{Bytes(uint64(1) << 40), "1.0 TiB"}, {Bytes(uint64(1) << 50), "1.0 PiB"}, {Bytes(uint64(1<<64 - 1)), "16.0 EiB"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

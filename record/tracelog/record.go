@@ -229,6 +229,8 @@ const (
 	LostOperators = "operator_stacks"
 	// LostOperatorSpans is the cause of PyTorch operators whose begin and end found no room.
 	LostOperatorSpans = "operator_spans"
+	// LostMemoryCalls is the cause of times in which the calls that allocate and free are not known.
+	LostMemoryCalls = "memory_calls"
 	// LostTorchMemory is the cause of blocks of PyTorch's allocator for which the kernel's buffer had no room.
 	LostTorchMemory = "torch_memory"
 	// states and samples of threads: the buffer of the kernel's was full; the time is not known
@@ -249,6 +251,7 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators, LostOperatorSpans,
-	LostTorchMemory, LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
+	LostMemoryCalls, LostTorchMemory, LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer,
+	LostGPUMetrics, LostLogWrite,
 	LostStrings, LostTime,
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Compares what a log has of allocated memory with what its program, allocations.cu, says: a line for each use.
+# Compares what a log has of allocated memory with what its program, allocations.cu, says: a line for each use, and for
+# the second GPU and the second process.
 #
 # Usage: allocations.py CUDATRACE LOG STDOUT uprobe|calls|cupti, with the source of --memory where calls are not probed
 import json
@@ -14,36 +15,44 @@ def said(*command):
     return json.loads(subprocess.run([cudatrace, *command, "--format", "json"], check=True, capture_output=True).stdout)
 
 
-truth, ordered = {}, {}
+truth, ordered = [], {}
 for line in open(stdout):
-    words = dict(re.findall(r"(\w+)=(\d+)", line))
+    words = {k: int(v) for k, v in re.findall(r"(\w+)=(\d+)", line)}
     if line.startswith("truth"):
-        truth[line.split()[1]] = {k: int(v) for k, v in words.items()}
+        truth.append({"use": line.split()[1], **words})
     elif line.startswith("ordered"):
-        ordered = {k: int(v) for k, v in words.items()}
-if len(truth) != 3 or not ordered:
+        ordered = words
+    elif line.startswith("skipped"):
+        print(line, end="")
+if len(truth) < 3 or not ordered:
     sys.exit(f"{stdout}: it says {truth} {ordered}")
 if calls != "cupti":  # CUPTI's records lack these
-    device = truth["device"]
+    device = truth[0]
     device["allocations"] += ordered["allocations"]
     device["frees"] += ordered["allocations"]
     device["bytes"] += ordered["bytes"]
 
 reports = said("stats", log, "--report", "memory,memory_holders,unfreed")
-failed = False
-for use, want in truth.items():
-    rows = [r for r in reports["memory"] if r["name"] == use]
-    got = {
-        "peak": max((r["peak_bytes"] for r in rows), default=0),
-        "allocations": sum(r["allocations"] for r in rows),
-        "frees": sum(r["frees"] for r in rows),
-        "left": sum(r["not_freed"] for r in rows),
-        "bytes": sum(r["allocated_bytes"] for r in rows),
+got = [
+    {
+        "use": r["name"],
+        "peak": r["peak_bytes"],
+        "allocations": r["allocations"],
+        "frees": r["frees"],
+        "left": r["not_freed"],
+        "bytes": r["allocated_bytes"],
     }
-    odd = sum(r["unmatched_frees"] + r["replaced"] for r in rows)
-    right = got == want and odd == 0
+    for r in reports["memory"]
+]
+odd = sum(r["unmatched_frees"] + r["replaced"] for r in reports["memory"])
+failed = odd > 0
+for row in truth + [r for r in got if r not in truth]:
+    right = row in truth and row in got
     failed |= not right
-    print(f"memory {calls:6} {use:8} {got} {'ok' if right else f'WRONG: want {want}, {odd} odd records'}")
+    whose = "" if right else "WRONG: not recorded so" if row in truth else "WRONG: recorded, not true"
+    print(f"memory {calls:6} {row} {whose or 'ok'}")
+if odd:
+    print(f"memory {calls:6} WRONG: {odd} odd records")
 nowhere = sum(r["allocations"] for r in reports["memory_holders"] if "allocations" not in r["library"])
 left = sorted(r["bytes"] for r in reports["unfreed"])
 lacks = said("info", log)["memory_lacks"]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs each program of a folder plain and recorded, with probes and with CUPTI alone: exit code and output have to be the
-# same, the counts of kernels, copies and memsets equal between the two logs, all work matched, both logs complete.
+# same, the counts of kernels, copies and memsets and the peak of memory equal between the two logs, all work matched, both
+# logs complete.
 #
 # Usage: testdata/gpu/foreign.sh FOLDER [OUTDIR] [SECONDS]      (needs bin/cudatrace, root)
 #
@@ -25,7 +26,7 @@ figures() {
 import json, sys
 i = json.load(open(sys.argv[1]))
 work = i["kernels"] + i["copies"] + i["sets"]
-print(i["kernels"], i["copies"], i["sets"], "" if i["matched"] == work else f"matched={i['matched']}/{work}",
+print(i["kernels"], i["copies"], i["sets"], i["peak_device_bytes"], "" if i["matched"] == work else f"matched={i['matched']}/{work}",
       "" if i["complete"] else "incomplete: " + "; ".join(i["reasons"]))
 END
 }
@@ -46,11 +47,11 @@ for program in *; do
 		same "$out/$program.plain1" "$out/$program.plain2" "$out/$program.$mode.own" || faults+=("$mode: other output")
 		[ -e "$out/$program.$mode.cudatrace" ] || { counts[${#mode}]="no CUDA"; continue; }
 		"$cudatrace" info "$out/$program.$mode.cudatrace" --format json >"$out/$program.$mode.json" 2>/dev/null
-		read -r kernels copies sets rest < <(figures "$out/$program.$mode.json" 2>/dev/null) || faults+=("$mode: no log")
+		read -r kernels copies sets peak rest < <(figures "$out/$program.$mode.json" 2>/dev/null) || faults+=("$mode: no log")
 		[ -z "${rest:-}" ] || faults+=("$mode: $rest")
-		counts[${#mode}]="${kernels:-} ${copies:-} ${sets:-}"
+		counts[${#mode}]="${kernels:-} ${copies:-} ${sets:-} ${peak:-}"
 	done
-	[ "${counts[6]}" = "${counts[5]}" ] || faults+=("kernels, copies, sets: ${counts[6]} with probes, ${counts[5]} with CUPTI")
+	[ "${counts[6]}" = "${counts[5]}" ] || faults+=("kernels, copies, sets, peak: ${counts[6]} with probes, ${counts[5]} with CUPTI")
 	printf '%-40s exit %3d  %s  %s\n' "$program" "$plain" "${counts[6]}" "$([ ${#faults[@]} = 0 ] && echo ok || { printf 'FAILED'; printf '; %s' "${faults[@]}"; })"
 	[ ${#faults[@]} = 0 ] || failed=1
 done

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Figures of memory by CUPTI's callbacks, which need no rights, on a GPU: against what programs say that they allocate and
 # against those of probes; that the programs end as by themselves, and that their own profilers still get CUPTI; the cost.
-# Usage: testdata/gpu/memory.sh OUT [TURNS]    from the repository's root; needs bin/cudatrace, root, nvcc; PyTorch for some.
-# About 150 s with 20 turns of the mixed program, which CUPTI's own records of memory kill.
+# Usage: testdata/gpu/memory.sh OUT [TURNS [SAMPLES]]    from the repository's root; needs bin/cudatrace, root, nvcc; PyTorch
+# for some. About 200 s with 20 turns of the mixed program, which CUPTI's own records of memory kill. SAMPLES is a folder with
+# the programs of NVIDIA's cuda-samples, built; a program takes up to a minute, five times.
 set -u
 out=$(mkdir -p "${1:?which folder?}" && cd "$1" && pwd) || exit 1
-turns=${2:-20} failed=0
+turns=${2:-20} samples=${3:-} failed=0
 cudatrace=$PWD/bin/cudatrace here=$(cd "$(dirname "$0")" && pwd)
 build=$(mktemp -d) && cp "$here"/*.cu "$here"/*.py "$build" && cd "$build" || exit 1
 trap 'rm -rf "$build"' EXIT
@@ -56,7 +57,7 @@ nvcc -o allocations allocations.cu && nvcc -cudart shared -o allocations-shared 
 export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64
 
 echo "== what programs say that they allocate, $turns times"
-for program in "allocations mixed" "allocations-shared arrays mixed"; do
+for program in "allocations mixed" "allocations-shared arrays mixed" "allocations vmm devices ipc"; do
 	read -ra run <<<"$program"
 	for mode in calls uprobe; do
 		ended=0 right=0 times=1
@@ -99,20 +100,44 @@ echo "== a call by its two records: the callback's times against those of CUPTI'
 
 echo "== a profiler in the program gets CUPTI's subscription: by dlsym, and PyTorch's"
 cat >subscriber.py <<'END'
-import ctypes, sys
+import ctypes, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
 assert cuda.cuInit(0) == 0
 path = [l.split()[-1] for l in open("/proc/self/maps") if "libcupti.so" in l]
 cupti = ctypes.CDLL(path[0] if path else "libcupti.so")
 F = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
+def allocate(mib):
+    p = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(p), ctypes.c_size_t(mib << 20)) == 0
+context = ctypes.c_void_p()
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0 and cuda.cuCtxSetCurrent(context) == 0
 f, s = F(lambda *a: None), ctypes.c_void_p()
-print("cuptiSubscribe", cupti.cuptiSubscribe(ctypes.byref(s), f, None))
+allocate(1)
+codes = []
+for turn in range(3):  # known, unknown, known
+    if sys.argv[1] == "2" and hasattr(cupti, "cuptiSubscribe_v2"):  # since CUPTI 13.1
+        codes.append(cupti.cuptiSubscribe_v2(ctypes.byref(s), f, None, (ctypes.c_size_t * 5)(32)))
+    else:
+        codes.append(cupti.cuptiSubscribe(ctypes.byref(s), f, None))
+    allocate(16)
+    codes.append(cupti.cuptiUnsubscribe(s))
+    time.sleep(3)  # the subscription is taken again within a second
+    allocate(1)
+if sys.argv[1] == "end":
+    codes.append(cupti.cuptiFinalize())
+    allocate(16)
+print("codes", *codes)
 END
-for mode in calls; do
-	read -ra flags <<<"$(options $mode)"
-	said=$("$cudatrace" record --no-convert "${flags[@]}" -o "$out/subscriber" python3 subscriber.py 2>"$out/subscriber.txt")
-	row "cuptiSubscribe by dlsym, $mode" "$said (0 is success); $(grep -c 'profiler in the program' "$out/subscriber.txt") lines say it"
-	[ "$said" = "cuptiSubscribe 0" ] || failed=1
+for version in 1 2 end; do # 2: cuptiSubscribe_v2; end: cuptiFinalize at last
+	read -ra flags <<<"$(options calls)"
+	said=$("$cudatrace" record --no-convert "${flags[@]}" -o "$out/subscriber$version" python3 subscriber.py $version 2>"$out/subscriber$version.txt")
+	code=$? peak=$("$cudatrace" info "$out/subscriber$version.cudatrace" --format json | python3 -c '
+import json, sys
+i = json.load(sys.stdin)
+print(i["peak_device_bytes"] >> 20, "MiB,", i["lost"]["memory_calls"], "times unknown")')
+	row "cuptiSubscribe by dlsym, $version" "exit code $code, $said (0 is success); $peak"
+	want="4 MiB, $([ $version = end ] && echo 4 || echo 3) times unknown"
+	[[ $code = 0 && ! $said =~ [1-9] && $peak = "$want" ]] || failed=1
 done
 if python3 -c 'import torch' 2>/dev/null; then
 	cat >profiled.py <<'END'
@@ -144,6 +169,28 @@ END
 			"$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory_holders | head -12
 		done
 	done
+fi
+
+if python3 -c 'import torch' 2>/dev/null; then
+	echo "== 400 operators: output and exit code"
+	for run in plain again calls; do
+		record=()
+		[ $run = calls ] && record=("$cudatrace" record -q --no-convert --calls cupti --memory calls -o "$out/operators")
+		"${record[@]}" python3 operators_many.py 400 >"$out/operators.$run" 2>"$out/operators.$run.txt"
+		echo $? >>"$out/operators.$run"
+	done
+	unsteady=$(diff "$out/operators.plain" "$out/operators.again" | grep '^<' | cut -d' ' -f2)
+	other=$(diff "$out/operators.plain" "$out/operators.calls" | grep '^<' | cut -d' ' -f2 | grep -vxF "${unsteady:-none}")
+	row "400 operators, calls" "$(tail -n 2 "$out/operators.calls" | tr '\n' ' ')is count and exit code; other output: ${other:-none}; by itself: ${unsteady:-none}"
+	[ -z "$other" ] && [ "$(tail -n 1 "$out/operators.plain")" = 0 ] || failed=1
+fi
+if [ -n "$samples" ]; then
+	echo "== NVIDIA's samples: output, exit code, and peak memory, by probes and by callbacks"
+	"$here/foreign.sh" "$samples" "$out/samples" >"$out/samples.txt" || failed=1
+	grep FAILED "$out/samples.txt"
+	row "samples" "$(wc -l <"$out/samples.txt") programs, $(grep -c FAILED "$out/samples.txt") failed"
+else
+	row "samples" "skipped: no folder of them was named"
 fi
 
 echo "== cost of a call, medians of 9"

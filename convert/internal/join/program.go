@@ -103,10 +103,13 @@ func (p *program) thread(tid uint32) *timeline.Thread {
 	return t
 }
 
-// locate finds the device of a call by the thread's context.
+// locate finds the device of a call by the thread's context. Of one that was made before the recording nothing is
+// known, but where the process works on one GPU alone.
 func (p *program) locate(c *cudaapi.MemoryCall) {
 	if of, known := p.catalog.GPUs.Contexts[read.ContextKey{PID: p.PID, Context: c.Context}]; known {
 		livemem.Locate(c, of.Device)
+	} else if device, only := p.catalog.GPUs.OnlyDevice(p.PID); only && c.Context != 0 {
+		livemem.Locate(c, device)
 	}
 }
 

@@ -144,6 +144,19 @@ func (g *GPUs) ExtentOf(pid uint32) (x timeline.Extent) {
 	return x
 }
 
+// OnlyDevice returns the device on which a process has GPU work, if it is one.
+func (g *GPUs) OnlyDevice(pid uint32) (device uint32, only bool) {
+	for key := range g.extents {
+		if key.PID == pid {
+			if only {
+				return 0, false
+			}
+			device, only = key.Device, true
+		}
+	}
+	return device, only
+}
+
 // Index returns the timeline's number of a process's device, which Number assigned. A device
 // that was not used has none.
 func (g *GPUs) Index(pid, device uint32) (index uint32, used bool) {

@@ -142,6 +142,16 @@ func (o *Outcome) Lost() map[string]uint64 {
 	return lost
 }
 
+// LostOf returns the losses of a cause that are kept individually.
+func (o *Outcome) LostOf(cause string) (list []tracelog.Lost) {
+	for _, x := range o.losses {
+		if x.Cause == cause {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
 // LacksWork reports whether GPU work, or its time, may be missing from the log.
 func (o *Outcome) LacksWork() bool {
 	return o.lost[tracelog.LostCUPTIQueue]+o.lost[tracelog.LostCUPTIDropped]+o.lost[tracelog.LostCUPTIBuffer]+

@@ -28,6 +28,7 @@ var lostNames = [lostCauses]string{
 	lostPython:     tracelog.LostPython,
 	lostOperator:   tracelog.LostOperators,
 	lostSpan:       tracelog.LostOperatorSpans,
+	lostMemory:     tracelog.LostMemoryCalls,
 }
 
 var le = binary.LittleEndian

@@ -102,7 +102,8 @@ const (
 	lostPython                            = 10
 	lostOperator                          = 11
 	lostSpan                              = 12
-	lostCauses                            = 13
+	lostMemory                            = 13
+	lostCauses                            = 14
 	byeExit                               = 1
 	byeStop                               = 2
 	byeSignal                             = 3

@@ -53,6 +53,20 @@ CUPTI(cuptiSubscribe, (struct CUptiSubscriber * *out, CUptiCallback callback, vo
 	return CUPTI_SUCCESS;
 }
 
+/* The parameters say a name, and whether there may be more subscribers: here there may not. */
+CUPTI(cuptiSubscribe_v2, (struct CUptiSubscriber * *out, CUptiCallback callback, void *user, void *params))
+{
+	return params ? cuptiSubscribe(out, callback, user) : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+/* Whether there is a subscriber. No function of CUPTI: programs of this stack call it. */
+CUPTI_EXPORT int cudasim_subscribed(void);
+
+CUPTI_EXPORT int cudasim_subscribed(void)
+{
+	return atomic_load(&taken);
+}
+
 static bool mine(const struct CUptiSubscriber *s)
 {
 	return s == &subscriber && atomic_load(&taken);

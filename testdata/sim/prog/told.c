@@ -2,8 +2,8 @@
  * Does what its standard input says, a line for each: launch N (kernels), fail (an allocation), alloc
  * (1 MiB, which stays), open (an NVTX range, which stays), step N (an NVTX range around N ms), child (a
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
- * it), profile (takes CUPTI's one subscription), sandbox (enters one that allows everything). Answers each line
- * with "done" when the GPU is idle.
+ * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), subscribed
+ * (waits until anybody has it), sandbox (enters one that allows everything). Answers each line with "done" when the GPU is idle.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -68,13 +68,36 @@ static void called(void *user, uint32_t domain, uint32_t id, const void *data)
 	(void)user, (void)domain, (void)id, (void)data;
 }
 
-static void profile(void)
+static void *subscriber;
+
+static void *of_cupti(const char *name)
 {
-	CUptiResult (*subscribe)(void **, CUptiCallback, void *) = NULL;
-	void *cupti = dlopen("libcupti.so.13", RTLD_NOW), *subscriber;
-	if (cupti)
-		*(void **)&subscribe = dlsym(cupti, "cuptiSubscribe");
-	failed += !subscribe || subscribe(&subscriber, called, NULL) != 0;
+	void *cupti = dlopen("libcupti.so.13", RTLD_NOW), *f = cupti ? dlsym(cupti, name) : NULL;
+	if (!f)
+		abort();
+	return f;
+}
+
+static void profile(long version)
+{
+	CUptiResult (*subscribe)(void **, CUptiCallback, void *, void *);
+	size_t params[4] = {sizeof params};
+	*(void **)&subscribe = of_cupti(version == 2 ? "cuptiSubscribe_v2" : "cuptiSubscribe");
+	failed += subscribe(&subscriber, called, NULL, params) != 0;
+}
+
+static void profiled(void)
+{
+	CUptiResult (*unsubscribe)(void *);
+	*(void **)&unsubscribe = of_cupti("cuptiUnsubscribe");
+	failed += unsubscribe(subscriber) != 0;
+}
+
+static void subscribed(void)
+{
+	int (*is)(void);
+	for (*(void **)&is = of_cupti("cudasim_subscribed"); !is();)
+		usleep(1000);
 }
 
 static void sandbox(void)
@@ -96,8 +119,12 @@ static void tell(struct work *w, char **argv, const char *line)
 		launch_graph(w, n);
 	else if (!strcmp(line, "capture\n"))
 		capture(w);
-	else if (!strcmp(line, "profile\n"))
-		profile();
+	else if (!strcmp(line, "profile\n") || sscanf(line, "profile %ld", &n) == 1)
+		profile(n);
+	else if (!strcmp(line, "profiled\n"))
+		profiled();
+	else if (!strcmp(line, "subscribed\n"))
+		subscribed();
 	else if (!strcmp(line, "sandbox\n"))
 		sandbox();
 	else if (!strcmp(line, "fail\n"))

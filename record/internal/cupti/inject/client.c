@@ -36,7 +36,7 @@
  * Only a table of addresses of the dynamic linker's is written to, one word for each function,
  * and only where it holds CUPTI's function or leads to the linker. A client that asks dlsym for
  * these functions is not met here. One that subscribes is: it would get an error while we have the subscription. So the
- * address of that function is replaced in libcupti's own table of symbols, too.
+ * addresses of those functions that have to do with it are replaced in libcupti's own table of symbols, too.
  */
 #define LEAVE_WAIT CT_SECOND     /* for the control thread, which may be flushing */
 #define NAME_START "libcupti.so"
@@ -77,8 +77,35 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 
 static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 {
-	ct_memory_leave();
-	return cupti.subscribe(subscriber, f, user);
+	ct_memory_leave(false);
+	ct_result r = cupti.subscribe(subscriber, f, user);
+	if (r != 0)
+		ct_memory_return();
+	return r;
+}
+
+static ct_result subscribe_v2(void **subscriber, ct_callback_fn f, void *user, void *params)
+{
+	ct_memory_leave(false);
+	ct_result r = cupti.subscribe_v2(subscriber, f, user, params);
+	if (r != 0)
+		ct_memory_return();
+	return r;
+}
+
+static ct_result unsubscribe(void *subscriber)
+{
+	ct_result r = cupti.unsubscribe(subscriber);
+	if (r == 0)
+		ct_memory_return();
+	return r;
+}
+
+/* It ends every subscription. */
+static ct_result finalize(void)
+{
+	ct_memory_leave(true);
+	return cupti.finalize();
 }
 
 /* On the control thread: whether a client waits for us to leave. */
@@ -93,13 +120,13 @@ void ct_client_answer(void)
 	ct_answer(&leaving, ct_asked(&leaving));
 }
 
-/* The functions with which a client begins. */
-#define HOOKS 3
-#define SUBSCRIBES 2
+/* The functions with which a client begins, then those of the subscription. */
+#define HOOKS 6
+#define SUBSCRIPTION 2
 
 static struct hook {
 	const char *name;
-	uintptr_t theirs, ours;
+	uintptr_t theirs, ours; /* theirs is 0 in a release without the function */
 } hooks[HOOKS];
 
 /* What the dynamic linker knows of a module that needs libcupti. */
@@ -224,13 +251,13 @@ static void look_at(const struct module *m, const ElfW(Rela) *r, const struct ho
 {
 	const char *name = m->strings + m->symbols[ELF64_R_SYM(r->r_info)].st_name;
 	uintptr_t slot = m->base + r->r_offset;
-	if (!IS_ADDRESS(ELF64_R_TYPE(r->r_info)) || strcmp(name, h->name) != 0)
+	if (!IS_ADDRESS(ELF64_R_TYPE(r->r_info)) || h->theirs == 0 || strcmp(name, h->name) != 0)
 		return;
 	if (over ? *(const uintptr_t *)slot == h->ours : leads_to(m, *(const uintptr_t *)slot, h->theirs))
 		replace(slot, over ? h->theirs : h->ours, PROT_READ | (slot >= m->constant && slot < m->constant_end ? 0 : PROT_WRITE));
 }
 
-static bool symbol_ours; /* a client that asks dlsym for the function that subscribes is met */
+static CT_KEPT unsigned symbols_ours; /* bits of hooks: a client that asks dlsym for the function gets ours */
 
 /* Where the bytes of the segment end that has an address, and how it is mapped; 0 without one. */
 static uintptr_t segment_end(const struct dl_phdr_info *info, uintptr_t at, int *access)
@@ -251,14 +278,16 @@ static uintptr_t segment_end(const struct dl_phdr_info *info, uintptr_t at, int 
  */
 static void replace_symbol(const struct module *m, const struct dl_phdr_info *info, const struct hook *h)
 {
-	int access;
+	int access = 0;
+	unsigned bit = 1u << (h - hooks);
 	uintptr_t last = segment_end(info, (uintptr_t)m->symbols, &access), names = (uintptr_t)m->strings;
 	if (names > (uintptr_t)m->symbols && names < last)
 		last = names;
 	uintptr_t from = (over ? h->ours : h->theirs) - m->base, to = (over ? h->theirs : h->ours) - m->base;
 	for (const ElfW(Sym) *s = m->symbols; m->names > 0 && (uintptr_t)(s + 1) <= last; s++)
-		if (s->st_value == from && s->st_name < m->names && strcmp(m->strings + s->st_name, h->name) == 0)
-			symbol_ours = replace((uintptr_t)&s->st_value, to, access) && !over;
+		if (s->st_value == from && s->st_name < m->names && strcmp(m->strings + s->st_name, h->name) == 0 &&
+		    replace((uintptr_t)&s->st_value, to, access))
+			symbols_ours = over ? symbols_ours & ~bit : symbols_ours | bit;
 }
 
 static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
@@ -269,8 +298,9 @@ static int hook_module(struct dl_phdr_info *info, size_t size, void *arg)
 	if (!dynamic)
 		return 0;
 	read_dynamic(&m, dynamic);
-	if (hooks[SUBSCRIBES].theirs >= m.code && hooks[SUBSCRIBES].theirs < m.code_end)
-		replace_symbol(&m, info, &hooks[SUBSCRIBES]);
+	for (unsigned h = SUBSCRIPTION; h < HOOKS; h++)
+		if (hooks[h].theirs >= m.code && hooks[h].theirs < m.code_end)
+			replace_symbol(&m, info, &hooks[h]);
 	if (!needs_cupti(&m, dynamic))
 		return 0;
 	for (unsigned t = 0; t < 2; t++)
@@ -293,16 +323,24 @@ void ct_client_poll(void)
 /* Called once, when records are on. */
 void ct_client_start(const struct ct_cupti *api)
 {
-	if (api->subscribe != subscribe) /* else ours could not be taken out of the table of symbols */
+	if (symbols_ours == 0) /* else api may have functions of ours */
 		cupti = *api;
-	hooks[0] = (struct hook){"cuptiActivityRegisterCallbacks", (uintptr_t)cupti.register_callbacks,
-				 (uintptr_t)register_callbacks};
-	hooks[1] = (struct hook){"cuptiActivityRegisterTimestampCallback", (uintptr_t)cupti.register_timestamp,
-				 (uintptr_t)register_timestamp};
-	hooks[SUBSCRIBES] = (struct hook){"cuptiSubscribe", (uintptr_t)cupti.subscribe, (uintptr_t)subscribe};
+	const struct hook list[] = {
+		{"cuptiActivityRegisterCallbacks", (uintptr_t)cupti.register_callbacks, (uintptr_t)register_callbacks},
+		{"cuptiActivityRegisterTimestampCallback", (uintptr_t)cupti.register_timestamp, (uintptr_t)register_timestamp},
+		[SUBSCRIPTION] = {"cuptiSubscribe", (uintptr_t)cupti.subscribe, (uintptr_t)subscribe},
+		{"cuptiSubscribe_v2", (uintptr_t)cupti.subscribe_v2, (uintptr_t)subscribe_v2},
+		{"cuptiUnsubscribe", (uintptr_t)cupti.unsubscribe, (uintptr_t)unsubscribe},
+		{"cuptiFinalize", (uintptr_t)cupti.finalize, (uintptr_t)finalize},
+	};
+	_Static_assert(sizeof list == sizeof hooks, "HOOKS");
+	memcpy(hooks, list, sizeof list);
 	ct_client_poll();
-	if (symbol_ours)
-		ct_memory_start(api);
+	unsigned met = 0;
+	for (unsigned h = SUBSCRIPTION; h < HOOKS; h++)
+		met += hooks[h].theirs == 0 || symbols_ours & 1u << h;
+	if (met == HOOKS - SUBSCRIPTION)
+		ct_memory_start(&cupti);
 	else
 		ct_memory_refuse();
 }

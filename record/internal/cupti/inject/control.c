@@ -69,6 +69,7 @@ static void flush_and_look(void)
 	ct_client_poll();
 	flush();
 	with_cupti(ct_switch_check);
+	with_cupti(ct_memory_poll);
 	if (ct_match_failed())
 		ct_enable_without_callers();
 	make_place(ct_client_present);
@@ -427,6 +428,7 @@ void ct_threads_exit(void)
 	ct_this_exits();
 	ct_reach(CT_EXITING);
 	bool idle = ct_wait_outside_cupti(ct_now() + FLUSH_WAIT);
+	ct_memory_exit();
 	if (idle && !ct_reached(CT_ENDED))
 		deliver_last();
 	ct_sender_finish(CT_BYE_EXIT);

@@ -243,6 +243,7 @@ struct ct_cupti {
 	ct_result (*get_callback_name)(uint32_t domain, uint32_t cbid, const char **name);
 	ct_result (*get_result_string)(ct_result, const char **);
 	ct_result (*subscribe)(void **subscriber, ct_callback_fn, void *user);
+	ct_result (*subscribe_v2)(void **subscriber, ct_callback_fn, void *user, void *params); /* NULL in older releases */
 	ct_result (*unsubscribe)(void *subscriber);
 	ct_result (*enable_callback)(uint32_t on, void *subscriber, uint32_t domain, uint32_t cbid);
 	ct_result (*register_timestamp)(ct_timestamp_fn);

@@ -49,6 +49,7 @@ static const struct {
 	{"cuptiGetCallbackName", offsetof(struct ct_cupti, get_callback_name), true},
 	{"cuptiGetResultString", offsetof(struct ct_cupti, get_result_string), true},
 	{"cuptiSubscribe", offsetof(struct ct_cupti, subscribe), true},
+	{"cuptiSubscribe_v2", offsetof(struct ct_cupti, subscribe_v2), false},
 	{"cuptiUnsubscribe", offsetof(struct ct_cupti, unsubscribe), true},
 	{"cuptiEnableCallback", offsetof(struct ct_cupti, enable_callback), true},
 	{"cuptiActivityRegisterTimestampCallback", offsetof(struct ct_cupti, register_timestamp), true},

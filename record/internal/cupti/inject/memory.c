@@ -3,7 +3,8 @@
  * of the driver that do, and shows it their arguments. CUPTI's records of memory would need no subscription, but they lack
  * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def).
  *
- * A process has one subscription, and a profiler in the program may want it: client.c has it given back then.
+ * A process has one subscription, and a profiler in the program may want it: client.c has it given back then, and taken again
+ * a while after the profiler has ended: one that tears CUPTI down does so at once.
  */
 #include "memory.h"
 
@@ -19,6 +20,7 @@
 #define LOWEST 0x10000u /* nothing is mapped below */
 #define OUT_OF_MEMORY 2 /* CUDA_ERROR_OUT_OF_MEMORY: what was asked for is of use, too */
 #define SUBSCRIBE_WAIT CT_SECOND
+#define AGAIN_WAIT (200 * CT_MS)
 
 static struct ct_function *functions;
 static unsigned functions_kept;
@@ -26,6 +28,9 @@ static uint16_t numbers[CT_CBID_MAX]; /* of the function that a callback is of, 
 static const struct ct_cupti *cupti;
 static void *_Atomic subscriber;
 static struct ct_lock subscribing; /* a profiler that subscribes meanwhile waits, or CUPTI would refuse it; no callback takes it */
+static _Atomic uint64_t given;     /* when a profiler got the subscription; 0 while none had it */
+static _Atomic uint64_t returned;  /* when no profiler wanted it any more; 0 until then */
+static atomic_bool over;
 
 static uint64_t word(const char *from, unsigned bytes)
 {
@@ -130,21 +135,28 @@ static bool unsubscribe(void)
 	return had != NULL;
 }
 
+/* Under the lock. */
+static ct_result take(void)
+{
+	void *fresh = NULL;
+	ct_result r = cupti->subscribe(&fresh, called, NULL);
+	if (r == 0)
+		atomic_store(&subscriber, fresh);
+	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
+		if (numbers[cbid] != 0)
+			r = cupti->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	return r;
+}
+
 /* Called once, when records are on, and only where a profiler of the program's would be met. */
 void ct_memory_start(const struct ct_cupti *api)
 {
-	void *fresh = NULL;
 	if (functions_kept == 0)
 		return;
 	cupti = api;
 	number(api);
 	ct_lock(&subscribing);
-	ct_result r = api->subscribe(&fresh, called, NULL);
-	if (r == 0)
-		atomic_store(&subscriber, fresh);
-	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
-		if (numbers[cbid] != 0)
-			r = api->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	ct_result r = take();
 	ct_unlock(&subscribing);
 	if (r == 0)
 		return;
@@ -159,23 +171,70 @@ void ct_memory_refuse(void)
 		ct_queue_note(1, "allocated memory is not recorded: the process may not change the table of symbols of libcupti");
 }
 
-/* A profiler in the program wants the subscription. */
-void ct_memory_leave(void)
+/* What was allocated and freed since a profiler got the subscription is not known. */
+static void count_missed(void)
+{
+	uint64_t since = atomic_exchange(&given, 0);
+	if (since != 0)
+		ct_queue_lost(CT_LOST_MEMORY, &(struct ct_loss){.count = 1, .from = since, .to = ct_now()});
+}
+
+/* A profiler in the program wants the subscription, or ends CUPTI: that is for good. */
+void ct_memory_leave(bool for_good)
 {
 	sigset_t before;
 	int kept = errno;
 	if (!ct_here())
 		return;
 	ct_sigmask_block(&before);
-	if (unsubscribe())
-		ct_queue_note(1, "allocated memory is not recorded from here on: a profiler in the program has CUPTI's callbacks");
+	atomic_store(&returned, 0);
+	if (for_good)
+		atomic_store(&over, true);
+	if (unsubscribe()) {
+		atomic_store(&given, ct_now());
+		ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
+	}
 	ct_sigmask_restore(&before);
 	errno = kept;
+}
+
+/* A profiler has the subscription no more, or did not get it. */
+void ct_memory_return(void)
+{
+	if (ct_here() && atomic_load(&given) != 0)
+		atomic_store(&returned, ct_now());
+}
+
+/* On the control thread, now and then. What CUPTI refuses, another profiler has: the next one that ends is waited for. */
+void ct_memory_poll(const struct ct_cupti *api)
+{
+	uint64_t since = atomic_load(&returned);
+	(void)api;
+	if (since == 0 || ct_now() < since + AGAIN_WAIT)
+		return;
+	ct_lock(&subscribing);
+	bool wanted = !atomic_load(&over) && atomic_exchange(&returned, 0) != 0;
+	bool taken = wanted && take() == 0;
+	ct_unlock(&subscribing);
+	if (taken)
+		count_missed();
+	else if (wanted)
+		unsubscribe();
 }
 
 /* The recording is over. */
 void ct_memory_end(void)
 {
+	if (!ct_here())
+		return;
+	atomic_store(&over, true);
+	unsubscribe();
+	count_missed();
+}
+
+/* The process ends: nothing of CUPTI is touched any more. */
+void ct_memory_exit(void)
+{
 	if (ct_here())
-		unsubscribe();
+		count_missed();
 }

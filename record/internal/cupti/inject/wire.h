@@ -400,6 +400,7 @@ enum ct_lost_cause {
 	CT_LOST_PYTHON = 10,    /* Python stacks: a table was full, or just being written; sent with python 0 */
 	CT_LOST_OPERATOR = 11,  /* stacks of operators, likewise; sent with operators 0 */
 	CT_LOST_SPAN = 12,      /* operators: the queue was full */
+	CT_LOST_MEMORY = 13,    /* what calls allocate and free, for a while: another CUPTI client had the callbacks */
 	CT_LOST_CAUSES
 };
 
