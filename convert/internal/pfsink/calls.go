@@ -16,7 +16,6 @@ const templates = 1 << 12
 // calls write calls.
 type calls struct {
 	w           *perfetto.Writer
-	correlation *perfetto.ArgName
 	names       timeline.KernelNames
 	byArguments []callTemplate // calls with arguments, by the ID of the arguments
 	byFunction  []callTemplate // calls without arguments
@@ -43,30 +42,14 @@ type callKey struct {
 	flags     uint16
 }
 
-func newCalls(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
-	callers callerTexts) calls {
-	return calls{w: w, correlation: correlation, names: names, callers: callers,
+func newCalls(w *perfetto.Writer, names timeline.KernelNames, callers callerTexts) calls {
+	return calls{w: w, names: names, callers: callers,
 		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
 }
 
 // begin begins a call on its thread's track.
 func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
-	t, work, waits := c.template(sl), sl.Work(), sl.Waits()
-	var correlation perfetto.UintArgs
-	// Most work has its call's correlation ID for its number: with the number beside the ID a launch
-	// would take two bytes more.
-	if sl.Correlation != 0 && (len(work) != 1 || work[0] != uint64(sl.Correlation)) {
-		correlation[0] = c.correlation.Value(uint64(sl.Correlation))
-	}
-	// nearly all calls
-	if len(work) <= 1 && len(waits) == 0 && sl.Wait == 0 && sl.Graph() == nil && sl.Flags&timeline.Unfinished == 0 {
-		id := uint64(0)
-		if len(work) > 0 {
-			id = work[0]
-		}
-		track.Begin(sl.Start, t, id, correlation)
-		return
-	}
+	t, work := c.template(sl), sl.Work()
 	c.args = c.args[:0]
 	if sl.Flags&timeline.Unfinished != 0 {
 		c.args = append(c.args, perfetto.Uint("age_ns", sl.End-sl.Start))
@@ -75,7 +58,12 @@ func (c *calls) begin(track *perfetto.Track, sl *timeline.Slice) {
 	if g := sl.Graph(); g != nil {
 		c.args = append(c.args, perfetto.Repeated("graph_captured_at", g.Text()))
 	}
-	track.BeginWith(sl.Start, t, work, correlation, c.args...)
+	// Most work has its call's correlation ID for its number: with the number beside the ID a launch
+	// would take two bytes more.
+	if sl.Correlation != 0 && (len(work) != 1 || work[0] != uint64(sl.Correlation)) {
+		c.args = append(c.args, perfetto.Uint("correlation", uint64(sl.Correlation)))
+	}
+	track.Begin(sl.Start, t, perfetto.Links{Submitted: work}, c.args...)
 }
 
 // waiting adds what a call waited for, and for how long: up to the end of the awaited work.

@@ -11,18 +11,16 @@ import (
 
 // works write GPU work.
 type works struct {
-	w           *perfetto.Writer
-	correlation *perfetto.ArgName
-	queueDelay  *perfetto.ArgName
-	names       timeline.KernelNames
-	callers     callerTexts
-	gpus        map[uint32]*gpu // by index
-	hang        string          // what waits for the work that had not ended
-	kernels     map[kernelKey]perfetto.KernelID
-	shapes      map[string]int                // interned shapes, by the kernel's name
-	whole       map[workKey]perfetto.KernelID // see wholeUses
-	templates   []workTemplate
-	args        []perfetto.Arg
+	w         *perfetto.Writer
+	names     timeline.KernelNames
+	callers   callerTexts
+	gpus      map[uint32]*gpu // by index
+	hang      string          // what waits for the work that had not ended
+	kernels   map[kernelKey]perfetto.KernelID
+	shapes    map[string]int                // interned shapes, by the kernel's name
+	whole     map[workKey]perfetto.KernelID // see wholeUses
+	templates []workTemplate
+	args      []perfetto.Arg
 }
 
 // A workTemplate has the common part of work that is encoded alike.
@@ -46,27 +44,15 @@ type workKey struct {
 	lack     timeline.Uncaptured
 }
 
-func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
-	callers callerTexts) works {
-	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers,
-		gpus:    make(map[uint32]*gpu),
+func newWorks(w *perfetto.Writer, names timeline.KernelNames, callers callerTexts) works {
+	return works{w: w, names: names, callers: callers, gpus: make(map[uint32]*gpu),
 		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int),
 		whole: make(map[workKey]perfetto.KernelID), templates: make([]workTemplate, templates)}
 }
 
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
-	t, last := s.template(q, w), perfetto.UintArgs{s.correlation.Value(uint64(w.Correlation))}
-	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
-		// The exact value would take a byte more of each launch. Two times in the trace have it.
-		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
-	}
-	// nearly all work
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil &&
-		w.NCCL == nil {
-		q.Event(t, w.ID, w.Start, w.Dur, last)
-		return
-	}
+	t := s.template(q, w)
 	s.args = s.args[:0]
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		s.throughput(q.stream.Context.GPU, w)
@@ -79,9 +65,6 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	s.nccl(w.NCCL)
 	if w.Unfinished {
-		if w.Correlation == 0 {
-			last[0] = perfetto.UintArg{}
-		}
 		s.args = append(s.args, perfetto.String("unfinished", "had not ended when recording ended"),
 			perfetto.Uint("age_ns", w.Dur), perfetto.String("hang", s.hang))
 	}
@@ -91,7 +74,14 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Cut != 0 {
 		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
-	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
+	if w.Correlation != 0 || !w.Unfinished {
+		s.args = append(s.args, perfetto.Uint("correlation", uint64(w.Correlation)))
+	}
+	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
+		// The exact value would take a byte more of each launch. Two times in the trace have it.
+		s.args = append(s.args, perfetto.Uint("queue_delay_ns", twoDigits(w.Start-min(w.Start, w.Call.End))))
+	}
+	q.Event(t, w.ID, w.Start, w.Dur, s.args...)
 }
 
 // nccl adds what the calls of NCCL that launched a kernel say.
