@@ -1,7 +1,6 @@
 package perfetto
 
 import (
-	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -52,47 +51,4 @@ func argText(t *testing.T, message argMessageID, a *Arg) string {
 		t.Fatal(err)
 	}
 	return text
-}
-
-// An argument with an ArgName is, byte for byte, one with its name.
-func TestArgName(t *testing.T) {
-	t.Parallel()
-	write := func(with func(n, more *ArgName, v uint64) (UintArgs, []Arg)) []byte {
-		return encode(t, Options{}, func(w *Writer) {
-			n, more := w.ArgName("correlation"), w.ArgName("delay")
-			track, queue := w.Thread(Thread{PID: 1, TID: 1}), w.Queue(QueueInfo{PID: 1, Name: "Stream"})
-			var slice TrackEventTemplate
-			var work RenderStageTemplate
-			slice.Encode(w, "call", "driver", []Arg{Uint("size", 5)})
-			work.Encode(w, &RenderStageEvent{Name: "work"})
-			for i, v := range edges() {
-				ts := 10 + uint64(i)*10
-				last, args := with(n, more, v)
-				track.BeginWith(ts, &slice, nil, last, args...)
-				queue.Event(&work, uint64(i)+1, ts, 5, last, args...)
-			}
-		})
-	}
-	a := write(func(n, more *ArgName, v uint64) (UintArgs, []Arg) {
-		return UintArgs{n.Value(v), more.Value(v + 1)}, nil
-	})
-	b := write(func(_, _ *ArgName, v uint64) (UintArgs, []Arg) {
-		return UintArgs{}, []Arg{Uint("correlation", v), Uint("delay", v+1)}
-	})
-	if !bytes.Equal(a, b) {
-		t.Errorf("%d bytes with an ArgName differ from %d bytes without", len(a), len(b))
-	}
-}
-
-// A name without room in its table is an error, and its arguments do no harm.
-func TestArgNameWithoutRoom(t *testing.T) {
-	t.Parallel()
-	w := NewWriter(new(bytes.Buffer), Options{})
-	n := w.ArgName("")
-	var e TrackEventTemplate
-	w.Thread(Thread{PID: 1, TID: 1}).Begin(1, &e, 0, UintArgs{n.Value(1)})
-	w.Queue(QueueInfo{}).Event(new(RenderStageTemplate), 1, 1, 1, UintArgs{n.Value(1)})
-	if err := w.Close(); err == nil || !strings.Contains(err.Error(), "no room for the name") {
-		t.Errorf("the error is %v", err)
-	}
 }

@@ -13,25 +13,17 @@ type buffer struct {
 	b []byte
 }
 
-// tag appends the number and the wire type of a field. Below 2048, they take at most two
-// bytes.
+// tag appends the number and the wire type of a field.
 func (b *buffer) tag(f field, t protowire.Type) {
-	switch v := uint32(f)<<3 | uint32(t); {
-	case v < 1<<7:
-		b.b = append(b.b, byte(v))
-	case v < 1<<14:
-		b.b = append(b.b, byte(v)|0x80, byte(v>>7))
-	default:
-		b.b = protowire.AppendVarint(b.b, uint64(v))
+	if f < 16 { // nearly always
+		b.b = append(b.b, byte(f)<<3|byte(t))
+		return
 	}
+	b.b = protowire.AppendTag(b.b, protowire.Number(f), t)
 }
 
 // uint appends a varint.
 func (b *buffer) uint(f field, v uint64) {
-	if f < 16 && v < 0x80 { // nearly always
-		b.b = append(b.b, byte(f)<<3|byte(protowire.VarintType), byte(v))
-		return
-	}
 	b.tag(f, protowire.VarintType)
 	b.b = appendVarint(b.b, v)
 }

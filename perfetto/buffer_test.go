@@ -37,6 +37,14 @@ func TestBufferFields(t *testing.T) {
 	}
 }
 
+// edges are numbers at which the size of a varint changes.
+func edges() (list []uint64) {
+	for bit := range 64 {
+		list = append(list, 1<<bit-1, 1<<bit, 1<<bit|1)
+	}
+	return append(list, ^uint64(0))
+}
+
 // A message may be of any size, and hold messages.
 func TestBufferNested(t *testing.T) {
 	t.Parallel()

@@ -28,12 +28,12 @@ func TestPieces(t *testing.T) {
 	var e TrackEventTemplate
 	e.Encode(w, "call", "driver", nil)
 	for i := range uint64(10_000) {
-		track.Begin(10*i+1, &e, 0, UintArgs{})
+		track.Begin(10*i+1, &e, Links{})
 		track.End(10*i + 2)
 	}
 	full := 0
 	for _, piece := range out {
-		if len(piece) > size+pieceSlack {
+		if len(piece) > size+1<<7 {
 			t.Errorf("a piece has %d bytes", len(piece))
 		}
 		if len(piece) >= size {
@@ -72,7 +72,7 @@ func TestBufferedBound(t *testing.T) {
 		tracks = append(tracks, w.Thread(Thread{PID: 1, TID: tid}))
 	}
 	for i := range uint64(400_000) {
-		tracks[i%50].Begin(10*i+1, &e, 1<<40, UintArgs{})
+		tracks[i%50].Begin(10*i+1, &e, Links{Submitted: []uint64{1 << 40}})
 		most = max(most, w.output.buffered)
 	}
 	if most > maxBuffered+1<<10 || out.n < maxBuffered {
@@ -90,9 +90,9 @@ func TestOrderAtOneTime(t *testing.T) {
 	var first, second TrackEventTemplate
 	first.Encode(w, "first", "", nil)
 	second.Encode(w, "second", "", nil)
-	track.Begin(10, &first, 0, UintArgs{})
+	track.Begin(10, &first, Links{})
 	track.End(20)
-	track.Begin(20, &second, 0, UintArgs{})
+	track.Begin(20, &second, Links{})
 	track.End(20)
 	must.Do(t, w.Close())
 	trace := slices.Concat(out...)

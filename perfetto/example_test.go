@@ -24,12 +24,11 @@ func Example() {
 		Stage: perfetto.StageKernel, Name: "axpy", Grid: [3]uint32{132, 1, 1}, Block: [3]uint32{256, 1, 1},
 		Kernel: w.Kernel(perfetto.Kernel{Name: "_Z4axpyfPfS_", Demangled: "axpy(float, float*, float*)"}),
 	})
-	correlation := w.ArgName("correlation")
 
 	const id = 1 // of the work: the call refers to it
-	thread.Begin(1100, &call, id, perfetto.UintArgs{correlation.Value(5)})
+	thread.Begin(1100, &call, perfetto.Links{Submitted: []uint64{id}}, perfetto.Uint("correlation", 5))
 	thread.End(1300)
-	stream.Event(&kernel, id, 1400, 250, perfetto.UintArgs{correlation.Value(5)})
+	stream.Event(&kernel, id, 1400, 250, perfetto.Uint("correlation", 5))
 	if err := w.Close(); err != nil {
 		log.Fatal(err)
 	}

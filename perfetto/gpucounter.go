@@ -49,13 +49,12 @@ func (w *Writer) GPUCounters(info GPUCounterInfo) *GPUCounters {
 		group = firstGPUGroup + uint64(len(w.gpuGroups))
 		w.gpuGroups[info.Group] = group
 	}
-	return &GPUCounters{bufferedSequence: w.newBufferedSequence(0, packetGPUCounter), info: &info, group: group}
+	return &GPUCounters{bufferedSequence: w.newBufferedSequence(0), info: &info, group: group}
 }
 
 // Values writes values of the counters, in their order, which hold from the previous packet of the
 // counters up to a time. A NaN is no value.
 func (c *GPUCounters) Values(ts uint64, values []float64) {
-	before := len(c.buffer.b)
 	b := c.begin()
 	if c.info != nil {
 		c.describe(b)
@@ -69,10 +68,7 @@ func (c *GPUCounters) Values(ts uint64, values []float64) {
 		}
 	}
 	b.close(event)
-	b.uint(packetTimestamp, ts-c.last)
-	b.close(c.body)
-	c.last = ts
-	c.appended(len(b.b) - before)
+	c.endAt(ts)
 }
 
 // gpuValue appends the value of a counter: a whole number takes less room than a fraction.

@@ -11,17 +11,17 @@ import (
 // A load makes events as a program does that launches kernels from several
 // threads: a runtime call, a driver call inside it, the kernel.
 type load struct {
-	threads     []*Track
-	queues      []*Queue
-	driver      []TrackEventTemplate // by queue
-	runtime     TrackEventTemplate
-	kernels     []RenderStageTemplate
-	correlation *ArgName
-	n           uint64 // launches made
+	threads []*Track
+	queues  []*Queue
+	driver  []TrackEventTemplate // by queue
+	runtime TrackEventTemplate
+	kernels []RenderStageTemplate
+	n       uint64 // launches made
+	work    [1]uint64
 }
 
 func newLoad(w *Writer, threads, queues, kernels int) *load {
-	l := &load{driver: make([]TrackEventTemplate, queues), kernels: make([]RenderStageTemplate, kernels), correlation: w.ArgName("correlation")}
+	l := &load{driver: make([]TrackEventTemplate, queues), kernels: make([]RenderStageTemplate, kernels)}
 	l.runtime.Encode(w, "cudaLaunchKernel", "cuda.runtime", nil)
 	for i := range threads {
 		l.threads = append(l.threads, w.Thread(Thread{PID: 1000, TID: uint32(1000 + i), Name: "launcher", Rank: i}))
@@ -48,11 +48,12 @@ func (l *load) launch() {
 	l.n++
 	ts := uptime + i*3000
 	t, q := l.threads[i%uint64(len(l.threads))], i%uint64(len(l.queues))
-	t.Begin(ts, &l.runtime, i+1, UintArgs{l.correlation.Value(i)})
-	t.Begin(ts+100, &l.driver[q], 0, UintArgs{})
+	l.work[0] = i + 1
+	t.Begin(ts, &l.runtime, Links{Submitted: l.work[:]}, Uint("correlation", i))
+	t.Begin(ts+100, &l.driver[q], Links{})
 	t.End(ts + 1900)
 	t.End(ts + 2000)
-	l.queues[q].Event(&l.kernels[i%uint64(len(l.kernels))], i+1, ts+2500+i%7*10, 1500, UintArgs{l.correlation.Value(i)})
+	l.queues[q].Event(&l.kernels[i%uint64(len(l.kernels))], i+1, ts+2500+i%7*10, 1500, Uint("correlation", i))
 }
 
 func (l *load) run(launches int) {

@@ -37,8 +37,7 @@ func (w *Writer) Queue(info QueueInfo) *Queue {
 	fields.uint(stageGPU, uint64(info.GPU))
 	fields.uint(stageQueueID, id)
 
-	s := w.newBufferedSequence(0, packetRenderStage)
-	s.begin()
+	s := w.newBufferedSequence(0)
 	n := &w.interner
 	n.specification(id, info.Name, info.Description, 0)
 	n.graphicsContext(context, info.PID)
@@ -46,33 +45,43 @@ func (w *Writer) Queue(info QueueInfo) *Queue {
 	n.appendArg(&device, &refs, launchArg, extraComputeArg, new(Uint("device", uint64(info.GPU))))
 	n.appendArg(&stream, &refs, launchArg, extraComputeArg, new(Uint("stream", uint64(info.Stream))))
 	s.internStrings(refs)
+	s.begin()
 	s.end()
-	s.appended(len(s.packets.b))
 	return &Queue{sequence: s, fields: fields.b, device: device.b, stream: stream.b}
 }
 
-// Event writes a piece of GPU work. args and then last are arguments beside those of the
-// template. The UI groups work by the arguments "device" and "stream": where the template
-// has none, they are the queue's. id is unique in the trace, and not 0.
+// Event writes a piece of GPU work. args are arguments beside those of the template. The UI
+// groups work by the arguments "device" and "stream": where the template has none, they are
+// the queue's. id is unique in the trace, and not 0.
 //
-// An event without args takes the least time.
-func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, last UintArgs, args ...Arg) {
+// The fields that differ from event to event stand last, which compresses best.
+func (q *Queue) Event(t *RenderStageTemplate, id, start, dur uint64, args ...Arg) {
 	s := q.sequence
 	if id == 0 {
 		s.w.output.fail(errors.New("perfetto: GPU work without an id"))
 		return
 	}
-	if len(args) > 0 {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{encoded: s.encodeArgs(extraComputeArg, args), last: last}, nil)
-		return
+	encoded := s.encodeArgs(extraComputeArg, args)
+	s.internTemplate(&t.template)
+	q.internStage(t.stage)
+	q.internKernel(t.kernel)
+	b := s.begin()
+	event := b.open(packetRenderStage)
+	b.b = append(append(b.b, q.fields...), t.fields...)
+	launch := b.open(stageLaunch)
+	b.b = append(b.b, t.launch...)
+	if !t.hasDevice {
+		b.b = append(b.b, q.device...)
 	}
-	var v patchValues
-	v.arguments(0, &last)
-	v.set(2, id)
-	v.set(3, dur)
-	if !t.last.patch(s, &last, &v, start) {
-		q.renderStageEvent(t, id, start, dur, &eventArgs{last: last}, &v)
+	if !t.hasStream {
+		b.b = append(b.b, q.stream...)
 	}
+	b.b = append(b.b, encoded...)
+	b.close(launch)
+	b.uint(stageEventID, id)
+	b.uint(stageDuration, dur)
+	b.close(event)
+	s.endAt(start)
 }
 
 type contextKey struct{ pid, context uint32 }

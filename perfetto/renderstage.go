@@ -1,10 +1,6 @@
 package perfetto
 
-import (
-	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
-)
+import "fmt"
 
 // A Stage is a kind of GPU work: in the trace, a render stage.
 type Stage int
@@ -97,61 +93,3 @@ func (b *buffer) dimensions(f field, d [3]uint32) {
 	b.uint(dimZ, uint64(d[2]))
 	b.close(start)
 }
-
-// renderStageEvent encodes a GpuRenderStageEvent. The fields that differ from event to
-// event stand last, which compresses best. The packet is saved for patching unless v is nil.
-func (q *Queue) renderStageEvent(t *RenderStageTemplate, id, start, dur uint64, a *eventArgs, v *patchValues) {
-	s := q.sequence
-	a.internLast(&s.sequence, extraComputeArg)
-	s.internTemplate(t.id, t.refs)
-	q.internStage(t.stage)
-	q.internKernel(t.kernel)
-	if s.internsData() {
-		v = nil
-	}
-	launch := q.launchSize(t, a)
-	size := len(q.fields) + len(t.fields) + len(launchTag) + sizeVarint(uint64(launch)) + launch + 2 + sizeVarint(id) +
-		sizeVarint(dur)
-	b, i := s.openPacket(start, size)
-	i += copy(b[i:], q.fields)
-	i += copy(b[i:], t.fields)
-	i, argEnds := q.putLaunch(b, i, launch, t, a)
-	b[i] = byte(stageEventID) << 3
-	idEnd := putVarint(b, i+1, id)
-	b[idEnd] = byte(stageDuration) << 3
-	durationEnd := putVarint(b, idEnd+1, dur)
-	packet := s.closePacket(b, durationEnd, start)
-	if v != nil {
-		t.save(s, &a.last, v, packet, &[maxPatched]int{argEnds[0], argEnds[1], idEnd, durationEnd})
-	}
-}
-
-// launchSize is the size of the ComputeKernelLaunch of an event.
-func (q *Queue) launchSize(t *RenderStageTemplate, a *eventArgs) int {
-	n := len(t.launch) + a.size()
-	if !t.hasDevice {
-		n += len(q.device)
-	}
-	if !t.hasStream {
-		n += len(q.stream)
-	}
-	return n
-}
-
-// putLaunch stores the field with the ComputeKernelLaunch of an event, of a known size, at
-// b[i:] and returns the offset behind it, and those behind the event's last arguments.
-func (q *Queue) putLaunch(b []byte, i, size int, t *RenderStageTemplate, a *eventArgs) (end int,
-	argEnds [len(UintArgs{})]int) {
-	i += copy(b[i:], launchTag)
-	i = putVarint(b, i, uint64(size))
-	i += copy(b[i:], t.launch)
-	if !t.hasDevice {
-		i += copy(b[i:], q.device)
-	}
-	if !t.hasStream {
-		i += copy(b[i:], q.stream)
-	}
-	return a.put(b, i)
-}
-
-var launchTag = protowire.AppendTag(nil, protowire.Number(stageLaunch), protowire.BytesType)

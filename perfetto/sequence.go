@@ -6,7 +6,7 @@ package perfetto
 type sequence struct {
 	w         *Writer
 	packets   *buffer                 // its packets go here
-	id        []byte                  // the field trusted_packet_sequence_id, encoded
+	opening   []byte                  // the beginning of each packet, with the field trusted_packet_sequence_id
 	body      int                     // offset in packets of the open packet's fields
 	last      uint64                  // time of the latest packet with a timestamp
 	interned  [tables]bitset          // numbers of the interned strings
@@ -45,9 +45,10 @@ func (w *Writer) newSequenceWith(more func(defaults *buffer)) sequence {
 // newBareSequence starts a sequence for packets without a timestamp.
 func (w *Writer) newBareSequence() sequence {
 	w.sequences++
-	var id buffer
-	id.uint(packetSequenceID, w.sequences)
-	return sequence{w: w, packets: &w.output.packets, id: id.b, last: w.start}
+	var opening buffer
+	opening.open(tracePacket)
+	opening.uint(packetSequenceID, w.sequences)
+	return sequence{w: w, packets: &w.output.packets, opening: opening.b, last: w.start}
 }
 
 // clock appends one clock of a ClockSnapshot.
@@ -61,10 +62,13 @@ func (b *buffer) clock(id, ts uint64, incremental bool) {
 	b.close(start)
 }
 
+// packetHead is the number of bytes before the fields of a packet that is open.
+const packetHead = 2
+
 // begin opens a packet. end or endAt closes it.
 func (s *sequence) begin() *buffer {
-	s.body = s.packets.open(tracePacket)
-	s.packets.b = append(s.packets.b, s.id...)
+	s.body = len(s.packets.b) + packetHead
+	s.packets.b = append(s.packets.b, s.opening...)
 	return s.packets
 }
 
@@ -92,6 +96,3 @@ func (s *sequence) endInternedData() {
 		data.b = data.b[:0]
 	}
 }
-
-// internsData reports whether the next packet of the sequence has InternedData.
-func (s *sequence) internsData() bool { return len(s.w.interner.data.b) > 0 }

@@ -10,7 +10,6 @@ import (
 // arguments that each event has of its own, also where names and kernels come up for the
 // first time.
 func templated(w *Writer) {
-	number := w.ArgName("correlation")
 	w.Process(Process{PID: 5, Name: "app"})
 	a, b := w.Thread(Thread{PID: 5, TID: 5}), w.Thread(Thread{PID: 5, TID: 6})
 	q, r := w.Queue(QueueInfo{PID: 5, Context: 1, Stream: 7, Name: "Stream 07"}), w.Queue(QueueInfo{PID: 5, Context: 1, Stream: 8, Name: "Stream 08"})
@@ -24,16 +23,16 @@ func templated(w *Writer) {
 	plain.Encode(w, &RenderStageEvent{Stage: StageMemcpy, Name: "Memcpy HtoD"})
 	for i, t := range []*Track{a, b} {
 		at, id := uint64(1000+i), uint64(2*i+1)
-		t.Begin(at, &launch, id, UintArgs{number.Value(100 + id)})
-		t.Begin(at+10, &copy, 0, UintArgs{})
+		t.Begin(at, &launch, Links{Submitted: []uint64{id}}, Uint("correlation", 100+id))
+		t.Begin(at+10, &copy, Links{})
 		t.Instant(at+20, &step)
 		t.End(at + 30)
 		t.End(at + 40)
-		t.BeginWith(at+40, &copy, []uint64{id + 1}, UintArgs{}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
+		t.Begin(at+40, &copy, Links{Submitted: []uint64{id + 1}}, Uint("size", 1<<40), Float("rate", 0.5)) // begins as the one before ends
 		t.EndWith(at+40, []uint64{id})
 		queue := []*Queue{q, r}[i]
-		queue.Event(&kernel, id, at+50, 5, UintArgs{number.Value(100 + id)})
-		queue.Event(&plain, id+1, at+60, 5, UintArgs{}, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
+		queue.Event(&kernel, id, at+50, 5, Uint("correlation", 100+id))
+		queue.Event(&plain, id+1, at+60, 5, Uint("bytes", 1<<40), Float("rate", 0.25), String("direction", "HtoD"))
 	}
 }
 

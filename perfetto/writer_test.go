@@ -105,7 +105,7 @@ func TestMetadata(t *testing.T) {
 func begin(t *Track, ts uint64, name, category string, submitted []uint64, args []Arg) {
 	var e TrackEventTemplate
 	e.Encode(t.w, name, category, args)
-	t.BeginWith(ts, &e, submitted, UintArgs{})
+	t.Begin(ts, &e, Links{Submitted: submitted})
 }
 
 // instant writes an instant event with a template of its own.
@@ -119,7 +119,7 @@ func instant(t *Track, ts uint64, name, category string, args []Arg) {
 func work(q *Queue, id, start, dur uint64, e RenderStageEvent) {
 	var t RenderStageTemplate
 	t.Encode(q.sequence.w, &e)
-	q.Event(&t, id, start, dur, UintArgs{})
+	q.Event(&t, id, start, dur)
 }
 
 // Beginnings of slices go to one sequence where they lie in no other slice, and to another
@@ -143,9 +143,9 @@ func TestTrackSequences(t *testing.T) {
 		want  [trackSequences]uint64
 	}{
 		{func() { track.End(1) }, [...]uint64{0, 0, 1}},
-		{func() { track.Begin(2, &e, 0, UintArgs{}) }, [...]uint64{2, 0, 1}},
+		{func() { track.Begin(2, &e, Links{}) }, [...]uint64{2, 0, 1}},
 		{func() { track.Instant(3, &e) }, [...]uint64{2, 3, 1}},
-		{func() { track.BeginWith(4, &e, nil, UintArgs{}) }, [...]uint64{2, 4, 1}},
+		{func() { track.Begin(4, &e, Links{}) }, [...]uint64{2, 4, 1}},
 		{func() { track.End(5) }, [...]uint64{2, 4, 5}},
 		{func() { track.End(6) }, [...]uint64{2, 4, 6}},
 		{func() { track.Instant(7, &e) }, [...]uint64{7, 4, 6}},

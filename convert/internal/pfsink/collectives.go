@@ -30,11 +30,10 @@ type collectives struct {
 	sendings map[sliceName]uint32
 
 	// The following are nil where there is nothing to draw.
-	communicator, number *perfetto.ArgName
-	templates            map[sliceName]*perfetto.TrackEventTemplate
+	templates map[sliceName]*perfetto.TrackEventTemplate
+	did       map[meanwhile]uint64 // times of one rank
 
-	hops int                  // see mostHops
-	did  map[meanwhile]uint64 // times of one rank
+	hops int // see mostHops
 }
 
 // A drawing is what is drawn of a collective.
@@ -143,7 +142,6 @@ func (c *collectives) write() {
 	if len(c.order) == 0 {
 		return
 	}
-	c.communicator, c.number = c.sink.w.ArgName("communicator_number"), c.sink.w.ArgName("collective")
 	c.templates, c.did = make(map[sliceName]*perfetto.TrackEventTemplate), make(map[meanwhile]uint64)
 	c.writeLasts()
 	for _, of := range c.order {
@@ -178,7 +176,7 @@ func (c *collectives) writeLasts() {
 			ids = append(ids, next)
 		}
 		name := sliceName{text: m.Operation, communicator: m.communicator}
-		track.BeginFlow(m.Entered, c.template(name), ids, c.numbers(m))
+		track.Begin(m.Entered, c.template(name), perfetto.Links{Flows: ids}, numbers(m)...)
 		track.End(m.end)
 	}
 	for _, track := range order {
@@ -188,24 +186,21 @@ func (c *collectives) writeLasts() {
 
 func (c *collectives) drawWait(track *perfetto.Track, x *wait) {
 	if x.collective&sends != 0 {
-		track.Begin(x.start, c.template(c.sent[x.collective&^sends]), 0, perfetto.UintArgs{})
+		track.Begin(x.start, c.template(c.sent[x.collective&^sends]), perfetto.Links{})
 		track.End(x.end)
 		return
 	}
 	m := &c.drawn[x.collective]
 	waits := c.template(sliceName{"waits for " + m.Last, m.communicator, c.meanwhile(m)})
 	then := c.template(sliceName{text: m.Operation, communicator: m.communicator})
-	if m.last == nil {
-		track.Begin(x.start, waits, 0, c.numbers(m))
-		track.End(m.Entered)
-		track.Begin(m.Entered, then, 0, c.numbers(m))
-	} else {
-		ids := []uint64{m.flow}
-		track.BeginFlow(x.start, waits, ids, c.numbers(m))
-		track.End(m.Entered)
-		track.BeginFlow(m.Entered, then, ids, c.numbers(m))
+	var flow perfetto.Links
+	if m.last != nil {
+		flow.Flows = []uint64{m.flow}
 		m.flow++
 	}
+	track.Begin(x.start, waits, flow, numbers(m)...)
+	track.End(m.Entered)
+	track.Begin(m.Entered, then, flow, numbers(m)...)
 	track.End(x.end)
 }
 
@@ -242,8 +237,10 @@ func (c *collectives) trackName(of *timeline.Stream) string {
 	return c.sink.tracks.own(of.Context.Process) + "collectives on " + streamOfGPU(of)
 }
 
-func (c *collectives) numbers(m *drawing) perfetto.UintArgs {
-	return perfetto.UintArgs{c.communicator.Value(uint64(m.Communicator)), c.number.Value(m.Number)}
+func numbers(m *drawing) []perfetto.Arg {
+	return []perfetto.Arg{
+		perfetto.Uint("communicator_number", uint64(m.Communicator)), perfetto.Uint("collective", m.Number),
+	}
 }
 
 // mostNames is the number of names of slices from which on new ones have no communicator. The work

@@ -182,7 +182,7 @@ func (t *throttle) change(at uint64, reasons metric.Reason) {
 	}
 	t.sink.shown++
 	t.sink.once.Encode(t.sink.w, strings.Join(names, ", "), "gpu", nil)
-	t.track.Begin(at, &t.sink.once, 0, perfetto.UintArgs{})
+	t.track.Begin(at, &t.sink.once, perfetto.Links{})
 }
 
 // A processSeries writes samples of a process.

@@ -63,6 +63,6 @@ func (s *Sink) writeOverhead(o *overhead) {
 	s.shown++
 	track := s.tracks.span(o.track, o.start)
 	s.once.Encode(s.w, o.name, string(timeline.CUPTI), o.args)
-	track.Begin(o.start, &s.once, 0, perfetto.UintArgs{})
+	track.Begin(o.start, &s.once, perfetto.Links{})
 	track.End(o.end)
 }

@@ -24,24 +24,24 @@ func (s *Sink) writePaths() {
 			return
 		}
 		s.drawn = append(s.drawn, p)
-		track, number := s.tracks.ofSteps(p.Process, steppaths.Track, placePath), s.w.ArgName("step")
+		track := s.tracks.ofSteps(p.Process, steppaths.Track, placePath)
 		for i := range p.Spans {
 			x := &p.Spans[i]
-			t, args := templates[x.Label], perfetto.UintArgs{}
+			t, args := templates[x.Label], []perfetto.Arg(nil)
 			if t == nil {
 				t = new(perfetto.TrackEventTemplate)
 				t.Encode(s.w, x.Name, x.Category, s.details(x.Facts))
 				templates[x.Label] = t
 			}
 			if x.Step != nil {
-				args[0] = number.Value(uint64(x.Step.Number))
+				args = append(args, perfetto.Uint("step", uint64(x.Step.Number)))
 			}
-			track.Begin(x.Start, t, 0, args)
-			if x.Work == 0 {
-				track.End(x.End)
-			} else {
-				track.EndWith(x.End, []uint64{x.Work})
+			track.Begin(x.Start, t, perfetto.Links{}, args...)
+			var waitedFor []uint64
+			if x.Work != 0 {
+				waitedFor = append(waitedFor, x.Work)
 			}
+			track.EndWith(x.End, waitedFor)
 		}
 		s.shown += uint64(len(p.Spans))
 	})
@@ -62,7 +62,7 @@ func (s *Sink) writeSteps(k *steps.Kind) {
 		}
 		last = x.End
 		s.once.Encode(s.w, stepName(k, x), "step", nil)
-		track.Begin(x.Start, &s.once, 0, perfetto.UintArgs{})
+		track.Begin(x.Start, &s.once, perfetto.Links{})
 		track.End(x.End)
 		s.shown++
 	}

@@ -49,7 +49,7 @@ func (s *Sink) writeOverview() {
 		for k := range list {
 			x := &list[k]
 			s.once.Encode(s.w, x.State.String(), "rank", sliceArgs(x))
-			track.Begin(x.Start, &s.once, 0, perfetto.UintArgs{})
+			track.Begin(x.Start, &s.once, perfetto.Links{})
 			track.End(x.End)
 		}
 		s.shown += uint64(len(list))

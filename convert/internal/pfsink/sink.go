@@ -147,9 +147,8 @@ func (s *Sink) begin(r *timeline.Recording) {
 	s.open, s.ended = make(map[*timeline.Track]*timeline.SpanBegin), make(map[spanKey]bool)
 	s.metrics = metrics{sink: s, start: r.Start, series: make(map[*timeline.MetricSet]series)}
 	names, callers := make(timeline.KernelNames), make(callerTexts)
-	correlation := s.w.ArgName("correlation")
-	s.calls = newCalls(s.w, correlation, names, callers)
-	s.works = newWorks(s.w, correlation, names, callers)
+	s.calls = newCalls(s.w, names, callers)
+	s.works = newWorks(s.w, names, callers)
 	s.together = newCollectives(s)
 	s.samples = newPythonSamples()
 	if s.options.Paths {
@@ -248,7 +247,7 @@ func (s *Sink) spanBegin(e *timeline.SpanBegin) {
 
 func (s *Sink) beginSpan(e *timeline.SpanBegin) {
 	s.once.Encode(s.w, e.Name, string(e.Track.Category), s.details(e.Facts()))
-	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, 0, perfetto.UintArgs{})
+	s.tracks.span(e.Track, e.Start).Begin(e.Start, &s.once, perfetto.Links{})
 }
 
 // endless reports whether a range is one of those of NCCL that have no end in the log although the function has one:
@@ -288,12 +287,7 @@ func (s *Sink) spanEnd(e *timeline.SpanEnd) {
 	} else {
 		s.endEndless(e.Track, e.End)
 	}
-	track, late := s.tracks.span(e.Track, e.End), e.LateFacts()
-	if len(late) == 0 {
-		track.End(e.End)
-		return
-	}
-	track.EndWith(e.End, nil, s.details(late)...)
+	s.tracks.span(e.Track, e.End).EndWith(e.End, nil, s.details(e.LateFacts())...)
 }
 
 // instant writes an event without a duration.

@@ -11,23 +11,20 @@ import (
 
 // works write GPU work.
 type works struct {
-	w           *perfetto.Writer
-	correlation *perfetto.ArgName
-	queueDelay  *perfetto.ArgName
-	names       timeline.KernelNames
-	callers     callerTexts
-	gpus        map[uint32]*gpu // by index
-	hang        string          // what waits for the work that had not ended
-	kernels     map[kernelKey]perfetto.KernelID
-	shapes      map[string]int                // interned shapes, by the kernel's name
-	whole       map[workKey]perfetto.KernelID // see wholeUses
-	templates   []workTemplate
-	args        []perfetto.Arg
+	w         *perfetto.Writer
+	names     timeline.KernelNames
+	callers   callerTexts
+	gpus      map[uint32]*gpu // by index
+	hang      string          // what waits for the work that had not ended
+	kernels   map[kernelKey]perfetto.KernelID
+	shapes    map[string]int                // interned shapes, by the kernel's name
+	whole     map[workKey]perfetto.KernelID // see wholeUses
+	templates templates[workKey, workTemplate]
+	args      []perfetto.Arg
 }
 
 // A workTemplate has the common part of work that is encoded alike.
 type workTemplate struct {
-	key  workKey
 	uses int
 	perfetto.RenderStageTemplate
 }
@@ -46,27 +43,15 @@ type workKey struct {
 	lack     timeline.Uncaptured
 }
 
-func newWorks(w *perfetto.Writer, correlation *perfetto.ArgName, names timeline.KernelNames,
-	callers callerTexts) works {
-	return works{w: w, correlation: correlation, queueDelay: w.ArgName("queue_delay_ns"), names: names, callers: callers,
-		gpus:    make(map[uint32]*gpu),
+func newWorks(w *perfetto.Writer, names timeline.KernelNames, callers callerTexts) works {
+	return works{w: w, names: names, callers: callers, gpus: make(map[uint32]*gpu),
 		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int),
-		whole: make(map[workKey]perfetto.KernelID), templates: make([]workTemplate, templates)}
+		whole: make(map[workKey]perfetto.KernelID), templates: newTemplates[workKey, workTemplate]()}
 }
 
 // write writes a piece of work.
 func (s *works) write(q *queue, w *timeline.Work) {
-	t, last := s.template(q, w), perfetto.UintArgs{s.correlation.Value(uint64(w.Correlation))}
-	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
-		// The exact value would take a byte more of each launch. Two times in the trace have it.
-		last[1] = s.queueDelay.Value(twoDigits(w.Start - min(w.Start, w.Call.End)))
-	}
-	// nearly all work
-	if w.Kind == timeline.KernelWork && w.Graph == 0 && !w.Untimed && !w.Unfinished && w.Cut == 0 && w.Part == nil &&
-		w.NCCL == nil {
-		q.Event(t, w.ID, w.Start, w.Dur, last)
-		return
-	}
+	t := s.template(q, w)
 	s.args = s.args[:0]
 	if w.Kind == timeline.MemcpyWork || w.Kind == timeline.MemsetWork {
 		s.throughput(q.stream.Context.GPU, w)
@@ -79,9 +64,6 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	}
 	s.nccl(w.NCCL)
 	if w.Unfinished {
-		if w.Correlation == 0 {
-			last[0] = perfetto.UintArg{}
-		}
 		s.args = append(s.args, perfetto.String("unfinished", "had not ended when recording ended"),
 			perfetto.Uint("age_ns", w.Dur), perfetto.String("hang", s.hang))
 	}
@@ -91,7 +73,14 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Cut != 0 {
 		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
 	}
-	q.Event(t, w.ID, w.Start, w.Dur, last, s.args...)
+	if w.Correlation != 0 || !w.Unfinished {
+		s.args = append(s.args, perfetto.Uint("correlation", uint64(w.Correlation)))
+	}
+	if w.Call.Function != nil && !w.Untimed && !guessed(w) {
+		// The exact value would take a byte more of each launch. Two times in the trace have it.
+		s.args = append(s.args, perfetto.Uint("queue_delay_ns", twoDigits(w.Start-min(w.Start, w.Call.End))))
+	}
+	q.Event(t, w.ID, w.Start, w.Dur, s.args...)
 }
 
 // nccl adds what the calls of NCCL that launched a kernel say.
@@ -139,32 +128,16 @@ func (s *works) share(g *gpu, m *timeline.MemcpyShape, rate float64) {
 
 // template returns the template of a piece of work on a queue.
 func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTemplate {
-	h := uint64(w.Shape.ID)<<4 + q.nth // a few hundred shapes on a few streams do not collide
-	if w.Call.Caller != nil {
-		h += uint64(w.Call.Caller.ID) << 7
-	}
-	if w.Call.Python != nil {
-		h += pythonSpread * uint64(w.Call.Python.ID)
-	}
-	h += operatorNumber(w.Call.Operator)
 	made := cmp.Or(w.Captured, &w.Call)
-	if w.Captured != nil && made.Caller != nil {
-		h += uint64(made.Caller.ID) << 13
-	}
-	if w.Graph != 0 {
-		h = (h ^ uint64(w.Graph)) * spread >> 32
-	}
-	t := &s.templates[h%templates]
-	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller ||
-		k.python != w.Call.Python || k.operator != w.Call.Operator || k.call != w.Call.Function ||
-		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller ||
-		k.lack != w.Uncaptured {
-		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Call.Operator, made.Function, made.Caller,
-			w.Graph, w.Kind, w.Uncaptured}, 0
+	key := workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Call.Operator, made.Function,
+		made.Caller, w.Graph, w.Kind, w.Uncaptured}
+	t, encoded := s.templates.of(key)
+	if !encoded {
+		t.uses = 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	if t.uses++; t.uses == wholeUses {
-		if e := s.event(q.stream, w); s.intern(&t.key, e) {
+		if e := s.event(q.stream, w); s.intern(&key, e) {
 			t.Encode(s.w, e)
 		}
 	}
