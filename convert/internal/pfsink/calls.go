@@ -9,44 +9,26 @@ import (
 	"github.com/cudatrace/cudatrace/record/cudaapi"
 )
 
-// mostTemplates is the number of calls, and of pieces of work, that are kept in encoded form.
+// templates is the number of calls, and of pieces of work, that are kept in encoded form.
 // Programs repeat the same calls over and over.
-const mostTemplates = 1 << 13
-
-// templates are the latest templates by what they encode.
-type templates[K comparable, T any] struct {
-	byKey map[K]*T
-	keys  []K
-	list  []T
-	next  int // place of the oldest one
-}
-
-func newTemplates[K comparable, T any]() templates[K, T] {
-	return templates[K, T]{byKey: make(map[K]*T), keys: make([]K, mostTemplates), list: make([]T, mostTemplates)}
-}
-
-// of returns the template of a key. It reports whether the template encodes that already.
-func (t *templates[K, T]) of(key K) (of *T, encoded bool) {
-	if of = t.byKey[key]; of != nil {
-		return of, true
-	}
-	of = &t.list[t.next]
-	delete(t.byKey, t.keys[t.next])
-	t.keys[t.next], t.byKey[key] = key, of
-	t.next = (t.next + 1) % mostTemplates
-	return of, false
-}
+const templates = 1 << 12
 
 // calls write calls.
 type calls struct {
-	w         *perfetto.Writer
-	names     timeline.KernelNames
-	templates templates[callKey, perfetto.TrackEventTemplate]
-	callers   callerTexts
-	args      []perfetto.Arg
+	w           *perfetto.Writer
+	names       timeline.KernelNames
+	byArguments []callTemplate // calls with arguments, by the ID of the arguments
+	byFunction  []callTemplate // calls without arguments
+	callers     callerTexts
+	args        []perfetto.Arg
 }
 
-// A callKey has what calls share that are encoded alike.
+// A callTemplate has the common part of calls that are encoded alike.
+type callTemplate struct {
+	key callKey
+	perfetto.TrackEventTemplate
+}
+
 type callKey struct {
 	fn        *timeline.Function
 	kernel    *timeline.Kernel
@@ -61,7 +43,8 @@ type callKey struct {
 }
 
 func newCalls(w *perfetto.Writer, names timeline.KernelNames, callers callerTexts) calls {
-	return calls{w: w, names: names, callers: callers, templates: newTemplates[callKey, perfetto.TrackEventTemplate]()}
+	return calls{w: w, names: names, callers: callers,
+		byArguments: make([]callTemplate, 2*templates), byFunction: make([]callTemplate, templates)}
 }
 
 // begin begins a call on its thread's track.
@@ -137,12 +120,36 @@ func awaited(sl *timeline.Slice) (ids []uint64) {
 	return ids
 }
 
+// spread is a factor that makes numbers that are close together differ in all bits.
+const spread = 0x9E3779B97F4A7C15
+
 // template returns the template of a call.
 func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
-	t, encoded := c.templates.of(callKey{
-		sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Operator, sl.Arguments.ID, sl.Ret, sl.Flags,
-	})
-	if !encoded {
+	var t *callTemplate
+	from := uint64(0)
+	if sl.Caller != nil {
+		from = uint64(sl.Caller.ID)
+	}
+	if sl.Python != nil {
+		from += pythonSpread * uint64(sl.Python.ID)
+	}
+	from += operatorNumber(sl.Operator)
+	if id := sl.Arguments.ID; id != 0 { // arguments nearly always belong to one function and stream
+		t = &c.byArguments[(id+from*spread)%uint64(len(c.byArguments))]
+	} else {
+		h := uint64(sl.Function.ID)<<32 ^ from<<48 ^ uint64(uint32(sl.Ret))
+		if sl.Stream != nil {
+			h ^= uint64(sl.Stream.ID+1) << 8
+		}
+		if sl.Launched != nil {
+			h ^= uint64(sl.Launched.ID) << 16
+		}
+		t = &c.byFunction[h*spread>>32%templates]
+	}
+	if !t.key.is(sl) {
+		t.key = callKey{
+			sl.Function, sl.Kernel, sl.Launched, sl.Stream, sl.Caller, sl.Python, sl.Operator, sl.Arguments.ID, sl.Ret, sl.Flags,
+		}
 		c.arguments(sl)
 		category := sl.Library
 		if sl.Failed() {
@@ -150,7 +157,14 @@ func (c *calls) template(sl *timeline.Slice) *perfetto.TrackEventTemplate {
 		}
 		t.Encode(c.w, sl.Name, category, c.args)
 	}
-	return t
+	return &t.TrackEventTemplate
+}
+
+// is reports whether a call has the key.
+func (k *callKey) is(sl *timeline.Slice) bool {
+	return k.fn == sl.Function && k.arguments == sl.Arguments.ID && k.stream == sl.Stream && k.launched == sl.Launched &&
+		k.kernel == sl.Kernel &&
+		k.caller == sl.Caller && k.python == sl.Python && k.operator == sl.Operator && k.ret == sl.Ret && k.flags == sl.Flags
 }
 
 // arguments returns the arguments that the calls of one template share.
@@ -241,12 +255,23 @@ func (c callerTexts) of(from *timeline.Caller) string {
 	return text
 }
 
+// pythonSpread is a factor by which the numbers of Python stacks differ in the bits that those of callers leave.
+const pythonSpread = 977
+
 // appendPython appends the line of the program's own that made a call, and the frames around it.
 func appendPython(args []perfetto.Arg, p *timeline.Python) []perfetto.Arg {
 	if p == nil {
 		return args
 	}
 	return append(args, perfetto.Repeated("python", p.Own().Text()), perfetto.Repeated("python_stack", p.Stack()))
+}
+
+// operatorNumber is a number that differs between stacks of operators in the bits that those of Python stacks leave.
+func operatorNumber(o *timeline.Operator) uint64 {
+	if o == nil {
+		return 0
+	}
+	return 31 * uint64(o.ID)
 }
 
 // appendOperator appends PyTorch's operator that a call was made in, those around it, and the forward one of a backward

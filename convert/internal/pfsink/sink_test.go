@@ -238,7 +238,7 @@ func TestNesting(t *testing.T) {
 }
 
 // What calls are encoded with is theirs, although calls that are alike share it: calls that
-// differ in one respect take turns.
+// differ in one respect take turns, and so do some that share a place in memory.
 func TestCallTemplates(t *testing.T) {
 	t.Parallel()
 	base := call(launch, 0, 0, 0, 9, 4)
@@ -251,7 +251,7 @@ func TestCallTemplates(t *testing.T) {
 		with(base, func(sl *timeline.Slice) { sl.Ret = 1 }),
 		with(base, func(sl *timeline.Slice) { sl.Flags = timeline.NoReturn }),
 		with(base, func(sl *timeline.Slice) {
-			sl.Arguments = &timeline.Arguments{Args: []uint64{8, 8}, ID: base.Arguments.ID + 1}
+			sl.Arguments = &timeline.Arguments{Args: []uint64{8, 8}, ID: base.Arguments.ID + 2*templates}
 		}),
 		with(base, func(sl *timeline.Slice) { sl.Arguments = noArgs }),
 		with(call(synchro, 0, 0, 0), func(sl *timeline.Slice) { sl.Stream = stream }),
@@ -287,7 +287,7 @@ func TestWorkTemplates(t *testing.T) {
 	kernel := timeline.Shape{Kernel: timeline.KernelShape{Name: "k", Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}}, ID: 1}
 	wider, other, copied := kernel, kernel, timeline.Shape{Memcpy: timeline.MemcpyShape{Bytes: 64, CopyKind: 1}, ID: 1}
 	wider.Kernel.Grid[0] = 2
-	other.Kernel.Name, other.ID = "l", 2
+	other.Kernel.Name, other.ID = "l", 1+templates>>4
 	base := timeline.Work{ID: 1, Shape: &kernel}
 	type piece struct {
 		*timeline.Stream
@@ -329,11 +329,11 @@ func TestWorkTemplates(t *testing.T) {
 	compareEach(t, want, of(all...))
 }
 
-// With many streams and graphs templates are used again for others. Each piece of work has its
-// own stream and graph even so.
+// With many streams and graphs some pieces of work share a place in memory. Each has its own
+// stream and graph even so.
 func TestManyQueuesAndGraphs(t *testing.T) {
 	t.Parallel()
-	const many = mostTemplates + 100
+	const many = templates + 100
 	shape := &timeline.Shape{ID: 1}
 	first := &timeline.Stream{Context: context, ID: 1}
 	var onStreams, ofGraphs []timeline.Event

@@ -19,12 +19,13 @@ type works struct {
 	kernels   map[kernelKey]perfetto.KernelID
 	shapes    map[string]int                // interned shapes, by the kernel's name
 	whole     map[workKey]perfetto.KernelID // see wholeUses
-	templates templates[workKey, workTemplate]
+	templates []workTemplate
 	args      []perfetto.Arg
 }
 
 // A workTemplate has the common part of work that is encoded alike.
 type workTemplate struct {
+	key  workKey
 	uses int
 	perfetto.RenderStageTemplate
 }
@@ -46,7 +47,7 @@ type workKey struct {
 func newWorks(w *perfetto.Writer, names timeline.KernelNames, callers callerTexts) works {
 	return works{w: w, names: names, callers: callers, gpus: make(map[uint32]*gpu),
 		kernels: make(map[kernelKey]perfetto.KernelID), shapes: make(map[string]int),
-		whole: make(map[workKey]perfetto.KernelID), templates: newTemplates[workKey, workTemplate]()}
+		whole: make(map[workKey]perfetto.KernelID), templates: make([]workTemplate, templates)}
 }
 
 // write writes a piece of work.
@@ -128,16 +129,32 @@ func (s *works) share(g *gpu, m *timeline.MemcpyShape, rate float64) {
 
 // template returns the template of a piece of work on a queue.
 func (s *works) template(q *queue, w *timeline.Work) *perfetto.RenderStageTemplate {
+	h := uint64(w.Shape.ID)<<4 + q.nth // a few hundred shapes on a few streams do not collide
+	if w.Call.Caller != nil {
+		h += uint64(w.Call.Caller.ID) << 7
+	}
+	if w.Call.Python != nil {
+		h += pythonSpread * uint64(w.Call.Python.ID)
+	}
+	h += operatorNumber(w.Call.Operator)
 	made := cmp.Or(w.Captured, &w.Call)
-	key := workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Call.Operator, made.Function,
-		made.Caller, w.Graph, w.Kind, w.Uncaptured}
-	t, encoded := s.templates.of(key)
-	if !encoded {
-		t.uses = 0
+	if w.Captured != nil && made.Caller != nil {
+		h += uint64(made.Caller.ID) << 13
+	}
+	if w.Graph != 0 {
+		h = (h ^ uint64(w.Graph)) * spread >> 32
+	}
+	t := &s.templates[h%templates]
+	if k := &t.key; k.shape != w.Shape || k.stream != q.stream || k.caller != w.Call.Caller ||
+		k.python != w.Call.Python || k.operator != w.Call.Operator || k.call != w.Call.Function ||
+		k.graph != w.Graph || k.kind != w.Kind || k.made != made.Function || k.maker != made.Caller ||
+		k.lack != w.Uncaptured {
+		t.key, t.uses = workKey{w.Shape, q.stream, w.Call.Function, w.Call.Caller, w.Call.Python, w.Call.Operator, made.Function, made.Caller,
+			w.Graph, w.Kind, w.Uncaptured}, 0
 		t.Encode(s.w, s.event(q.stream, w))
 	}
 	if t.uses++; t.uses == wholeUses {
-		if e := s.event(q.stream, w); s.intern(&key, e) {
+		if e := s.event(q.stream, w); s.intern(&t.key, e) {
 			t.Encode(s.w, e)
 		}
 	}
