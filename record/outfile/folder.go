@@ -210,11 +210,16 @@ func (f *newFolder) removeEarlier(name string) (bool, error) {
 		return false, err
 	}
 	err := t.eachEarlier(f.names[0], func(in *os.File, at string, kind uint32, ours bool) error {
-		if !ours {
+		if !ours || at == t.opts.Manifest {
 			return nil
 		}
 		return unlink(in, at, kind)
 	})
+	if err == nil && t.opts.Manifest != "" { // the last one: without it nobody replaces what is left
+		if err = unix.Unlinkat(int(t.folder.found.Fd()), t.opts.Manifest, 0); errors.Is(err, unix.ENOENT) {
+			err = nil // the folder was empty
+		}
+	}
 	if err == nil { // another folder of that name stays, unless it is empty
 		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
 	}

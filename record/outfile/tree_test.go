@@ -1,12 +1,16 @@
 package outfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cudatrace/cudatrace/record/must"
 )
@@ -52,6 +56,34 @@ func TestTree(t *testing.T) {
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 			t.Errorf("%s: %v is left, %v", how, entries, err)
+		}
+	}
+}
+
+// TestTreePartlyRemoved replaces a tree that could not be removed as a whole before, in whatever order that was tried.
+func TestTreePartlyRemoved(t *testing.T) {
+	runtime.LockOSThread() // which ends with the test
+	folders := strings.Fields("a b c d e f g h")
+	for _, stays := range folders {
+		dir := t.TempDir()
+		out := filepath.Join(dir, "out")
+		must.Get(writeTree(out, true, nameless, "a/f.p", "b/f.p", "c/f.p", "d/f.p", "e/f.p", "f/f.p", "g/f.p", "h/f.p"))(t)
+		must.Do(t, errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777), os.Chmod(out, 0o777)))
+		for _, name := range folders {
+			must.Do(t, os.Chmod(filepath.Join(out, name), 0o777))
+		}
+		must.Do(t, os.Chmod(filepath.Join(out, stays), 0o555))
+		if os.Getuid() == 0 { // root may remove everything
+			must.Get(unix.SetfsuidRetUid(65534))(t)
+		}
+		if _, err := writeTree(out, true, nameless, "i.p"); err == nil {
+			t.Errorf("%s could be removed", stays)
+		}
+		must.Get(unix.SetfsuidRetUid(os.Getuid()))(t)
+		must.Do(t, os.Chmod(filepath.Join(out, stays), 0o755))
+		done := must.Get(writeTree(out, true, nameless, "i.p"))(t)
+		if got := treeOf(t, dir); got != "out/_files.txt out/i.p" || !done.Replaced {
+			t.Errorf("%s: %s %+v", stays, got, done)
 		}
 	}
 }
