@@ -28,7 +28,7 @@ type Monitor struct {
 	mu      sync.Mutex
 	process *samplerProcess
 	began   time.Time
-	why     string // it knows nothing
+	why     string // nothing is known, until a GPU is
 	gpus    map[uint32]*monitored
 	sets    map[uint32]utilization // by the sampler's number
 }
@@ -66,7 +66,7 @@ func (m *Monitor) start() {
 	p := newProcess()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.process, m.began, m.why = p, time.Now(), ""
+	m.process, m.began = p, time.Now()
 	m.gpus, m.sets = make(map[uint32]*monitored), make(map[uint32]utilization)
 	conn, cmd, err := p.launch(m.options)
 	if err != nil {
@@ -102,6 +102,7 @@ func (m *Monitor) takeMessage(p *samplerProcess, message any) (last bool, err er
 		if got.index >= devicesMax || got.uuid == "" {
 			return false, fmt.Errorf("it names GPU %d without a UUID", got.index)
 		}
+		m.why = ""
 		if !got.mig { // its values would be those of the whole GPU
 			m.gpus[got.index] = &monitored{Use: Use{UUID: figures.UUID(got.uuid), Busy: math.NaN()}}
 			p.tell(orderStart, got.index)
@@ -167,7 +168,7 @@ func (m *Monitor) Look() (list []Use, why string) {
 		list = append(list, g.Use)
 	}
 	slices.SortFunc(list, func(a, b Use) int { return strings.Compare(a.UUID, b.UUID) })
-	return list, ""
+	return list, m.why // while it is started again, that of before
 }
 
 // End ends the sampler.

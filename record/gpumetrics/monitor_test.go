@@ -29,6 +29,12 @@ func monitorOf(t *testing.T, env ...string) *Monitor {
 	return m
 }
 
+func hasEnded(m *Monitor) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.process.ended
+}
+
 // A monitor has the utilization and the processes of each GPU; between two values it keeps the one before.
 func TestMonitor(t *testing.T) {
 	t.Parallel()
@@ -52,9 +58,16 @@ func TestMonitorFails(t *testing.T) {
 	t.Parallel()
 	m := monitorOf(t, "CUDASIM_NVML_INIT_ERROR=9")
 	lookUntil(t, m, func(_ []Use, why string) bool { return why != "" })
+	before := m.why
+	m.began = m.began.Add(-monitorRetry)
+	for process := m.process; m.process == process || !hasEnded(m); time.Sleep(10 * time.Millisecond) {
+		if _, why := m.Look(); why != before {
+			t.Fatalf("while it is started again, %q becomes %q", before, why)
+		}
+	}
 	m.options.environ[0] = "CUDASIM_DEVICES=1"
 	m.began = m.began.Add(-monitorRetry)
-	lookUntil(t, m, func(list []Use, _ string) bool { return len(list) == 1 && list[0].Busy == 0.37 })
+	lookUntil(t, m, func(list []Use, why string) bool { return len(list) == 1 && list[0].Busy == 0.37 && why == "" })
 	m.mu.Lock()
 	m.process.kill()
 	m.mu.Unlock()

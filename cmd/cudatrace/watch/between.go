@@ -13,7 +13,7 @@ import (
 // A GPU is what NVML says of a GPU.
 type GPU struct {
 	UUID string
-	Busy float64 // mean since the look before, 0 to 1
+	Busy float64 // mean since the look before, 0 to 1; NaN if it is not known
 	PIDs []int   // processes with a context there
 }
 
@@ -34,7 +34,8 @@ var (
 type between struct {
 	gpus    []GPU
 	threads map[string]int // by state
-	quiet   uint64         // since when it stands still, ns of CLOCK_MONOTONIC; 0 while it goes on
+	idle    uint64         // since when its GPUs are seen idle, ns of CLOCK_MONOTONIC; 0 while they are not
+	quiet   uint64         // since when it stands still, likewise; 0 while it goes on
 	what    string         // has stopped
 	looked  uint64         // when its processes were looked at
 	stuck   int            // processes
@@ -96,19 +97,23 @@ func (s *service) see(j *job, gpus []GPU, now uint64) {
 			j.gpus = append(j.gpus, g)
 		}
 	}
-	idle := len(j.gpus) > 0 && !slices.ContainsFunc(j.gpus, func(g GPU) bool { return g.Busy > 0 })
-	switch still := j.still(now); {
-	case !idle && !still:
-		j.quiet, j.stuck = 0, 0
-		return
-	case still:
-		j.what = "no step has begun"
-	default:
-		j.what = "its GPUs have been idle"
+	// What is not known (NaN) is not idle.
+	if len(j.gpus) == 0 || slices.ContainsFunc(j.gpus, func(g GPU) bool { return g.Busy != 0 }) {
+		j.idle = 0
+	} else if j.idle == 0 {
+		j.idle = now
 	}
-	if j.quiet == 0 {
-		j.quiet, j.looked = now, 0
+	quiet, what := j.idle, "its GPUs have been idle"
+	if last, still := j.still(now); still {
+		quiet, what = last, "no step has begun"
 	}
+	switch {
+	case quiet == 0:
+		j.stuck = 0
+	case j.quiet == 0:
+		j.looked = 0
+	}
+	j.quiet, j.what = quiet, what
 }
 
 func (j *job) has(pid int) bool {
@@ -120,20 +125,19 @@ func (j *job) has(pid int) bool {
 	return false
 }
 
-// still reports whether no process of a job that counts steps has begun one for long. A collective that waits for a
-// rank that is stuck keeps the GPU busy.
-func (j *job) still(now uint64) bool {
-	some := false
+// still reports whether no process of a job that counts steps has begun one for long, and when the last one began. A
+// collective that waits for a rank that is stuck keeps the GPU busy.
+func (j *job) still(now uint64) (last uint64, still bool) {
 	for _, c := range j.counters {
 		if len(c.outside) == 0 {
 			continue
 		}
-		if now < c.last.Last || float64(now-c.last.Last) < max(stillSteps*c.usual(), float64(mostQuiet)) {
-			return false
+		if now < c.seen || float64(now-c.seen) < max(stillSteps*c.usual(), float64(mostQuiet)) {
+			return 0, false
 		}
-		some = true
+		last, still = max(last, c.seen), true
 	}
-	return some
+	return last, still
 }
 
 // sayStuck says why processes of a job are stuck, once.

@@ -13,6 +13,7 @@ type counter struct {
 	inside  float64      // ns a step in the latest window, 0 when not known
 	before  record.Steps // at the beginning of the window whose cost is not known yet; 0 without one
 	until   uint64       // its end, 0 while it goes on
+	seen    uint64       // beginning of the latest step, also of one in or behind a window whose cost is not known yet
 }
 
 // A span is the time that some steps took.
@@ -44,6 +45,7 @@ func (c *counter) look(s record.Steps) (lost float64, known bool) {
 	if s.Count < c.last.Count || s.Last < c.last.Last { // another program
 		*c = counter{}
 	}
+	c.seen = s.Last
 	if c.until != 0 && s.Last > c.until {
 		lost, known = c.cost(s)
 		c.before, c.until, c.last = record.Steps{}, 0, s

@@ -49,8 +49,10 @@ type machine struct {
 	windows  []recorded
 	said     []string
 	costs    []told
-	hidden   bool // NVML does not see the programs' PIDs
-	asked    int  // how often processes were looked at
+	hidden   bool          // NVML does not see the programs' PIDs
+	unknown  bool          // nor how busy GPUs are
+	asked    int           // how often processes were looked at
+	first    time.Duration // when they were first
 	metrics  string
 	folder   string
 }
@@ -195,6 +197,9 @@ func (m *machine) GPUs() (list []GPU) {
 		if m.hidden {
 			g.PIDs = nil
 		}
+		if m.unknown {
+			g.Busy = math.NaN()
+		}
 		list = append(list, g)
 	}
 	return list
@@ -203,7 +208,9 @@ func (m *machine) GPUs() (list []GPU) {
 func (m *machine) Threads(int) map[string]int { return map[string]int{"running": 1, "sleeping": 4} }
 
 func (m *machine) Stuck(pids []int) map[int]string {
-	m.asked++
+	if m.asked++; m.asked == 1 {
+		m.first = m.now
+	}
 	why := make(map[int]string)
 	for _, p := range m.programs {
 		if m.stopped(p) && slices.Contains(pids, p.pid) {
@@ -488,11 +495,21 @@ func TestStandstill(t *testing.T) {
 		if !strings.Contains(m.metrics, `cudatrace_watch_threads{job="pid-7",state="sleeping"} 4`) {
 			t.Errorf("%s:\n%s", name, m.metrics)
 		}
+		if c.want == still {
+			since := m.first - time.Duration(p.at)
+			if since > 45*time.Second || !strings.HasPrefix(got, "pid-7: "+still+since.Round(time.Second).String()+": ") {
+				t.Errorf("%s: %s after the last step it said %q", name, since, got)
+			}
+		}
 	}
 	// Of several GPUs, those count whose processes NVML names.
 	m := &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
 	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
 		t.Errorf("it said %q", m.said)
+	}
+	m = &machine{t: t, unknown: true, programs: []*program{{pid: 1, stops: time.Hour}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); m.asked > 0 {
+		t.Errorf("nothing is known of the GPU, and it looked %d times", m.asked)
 	}
 	m = &machine{t: t, programs: []*program{{pid: 1, stops: time.Hour, job: "a"}, {pid: 2, job: "a"}}}
 	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
