@@ -154,6 +154,7 @@ func TestMemoryUnknown(t *testing.T) {
 		log      = "process pid=60 start=1000000\nmeta key=memory value=callbacks\n"
 		attached = "meta key=options value=\"-p 60\"\n"
 		started  = "meta key=pid value=60\n"
+		last     = "meta key=last_ns value=1000000000\n"
 		call     = "api pid=60 tid=60 domain=2 cbid=20 name=cudaMalloc start=1000000 dur=100\n"
 		why      = " is not known: a profiler in the program had CUPTI's callbacks"
 	)
@@ -163,6 +164,10 @@ func TestMemoryUnknown(t *testing.T) {
 	for _, c := range []struct{ log, want string }{
 		{log + started + call, ""},
 		{log + attached + call, "what was allocated and freed before the recording began is not known"},
+		{log + started + last + call, ""},
+		{log + attached + last + call, "what was allocated and freed before the recording began is not known"},
+		{log + started + last + "meta key=schedule value=\"delay 1s, last 1s\"\n" + call,
+			"what was allocated and freed before the recording began is not known"},
 		{log + started + "meta key=schedule value=\"capture range cudaProfilerApi\"\n" + call,
 			"what was allocated and freed outside of the recorded parts is not known"},
 		{strings.Replace(log, "callbacks", "\"not recorded: calls are not recorded\"", 1) + attached + call, ""},

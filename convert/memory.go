@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/join"
@@ -41,14 +42,15 @@ func (l *log) memoryLacks(found *join.Found) string {
 // memoryUnknown says when the program may have allocated and freed unrecorded; "" where it cannot have.
 func (l *log) memoryUnknown() string {
 	c := l.catalog
+	meta := maps.Clone(c.Meta)
+	delete(meta, tracelog.MetaLast) // it knows what was held when its time began
 	var when []string
 	switch {
 	case c.WithoutMemory() != "":
 		return ""
-	case c.Meta[tracelog.MetaLast] != "": // it knows what was held when its time began
-	case tracelog.CapturesRanges(c.Meta):
+	case tracelog.CapturesRanges(meta):
 		when = append(when, "outside of the recorded parts")
-	case tracelog.BeginsMidway(c.Meta):
+	case tracelog.BeginsMidway(meta):
 		when = append(when, "before the recording began")
 	}
 	gaps := c.Outcome.LostOf(tracelog.LostMemoryCalls)
