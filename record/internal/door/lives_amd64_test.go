@@ -163,6 +163,11 @@ func TestLivesVfork(t *testing.T) {
 	if took := time.Since(began); !errors.Is(err, ErrInside) || took > 500*time.Millisecond {
 		t.Errorf("%v after %v", err, took)
 	}
+	for range rounds(30) { // the kernel has let go of that thread
+		if err := Shut(l.pid, func() error { return nil }); err != nil && !errors.Is(err, ErrInside) {
+			t.Fatal(err)
+		}
+	}
 	l.lives(t)
 	l.end(t)
 }
@@ -183,7 +188,7 @@ func TestLivesTerminated(t *testing.T) {
 	for i := range rounds(12) {
 		mode := []string{"term", ""}[i%2]
 		l := startLife(t, mode)
-		end := l.shutOften(t)
+		_, end := l.shutOften(t)
 		pause(10 * time.Millisecond)
 		must.Do(t, unix.Kill(l.pid, unix.SIGTERM))
 		rest, _ := io.ReadAll(l.out)
@@ -200,7 +205,7 @@ func TestLivesTerminated(t *testing.T) {
 
 // shutOften starts who stops the program again and again, and is no parent of it. end kills it, and returns how it
 // ended.
-func (l *life) shutOften(t *testing.T) (end func() string) {
+func (l *life) shutOften(t *testing.T) (shutter uint32, end func() string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestShutter$")
 	cmd.Env = []string{"SHUT=" + strconv.Itoa(l.pid)}
@@ -208,7 +213,7 @@ func (l *life) shutOften(t *testing.T) (end func() string) {
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
 	}
-	return func() string {
+	return uint32(cmd.Process.Pid), func() string {
 		cmd.Process.Kill()
 		cmd.Wait()
 		return cmd.ProcessState.String()
@@ -220,7 +225,7 @@ func TestLivesRecorderKilled(t *testing.T) {
 	t.Parallel()
 	l := startLife(t)
 	for range rounds(20) {
-		kill := l.shutOften(t)
+		_, kill := l.shutOften(t)
 		pause(15 * time.Millisecond)
 		if ended := kill(); ended != "signal: killed" {
 			t.Fatalf("who stops it ended with %q", ended)
@@ -230,7 +235,28 @@ func TestLivesRecorderKilled(t *testing.T) {
 	l.end(t)
 }
 
-// TestShutter is who is killed.
+// TestLivesRecorderStopped stops who stops a program, as Ctrl-Z does, which has no effect while the program is stopped:
+// the program goes on.
+func TestLivesRecorderStopped(t *testing.T) {
+	t.Parallel()
+	l := startLife(t)
+	shutter, kill := l.shutOften(t)
+	for range rounds(10) {
+		pause(5 * time.Millisecond)
+		must.Wait(t, func() bool {
+			must.Do(t, unix.Kill(int(shutter), unix.SIGTSTP))
+			s, ok := procfs.StatOfThread(shutter, shutter)
+			return ok && s.State == 'T'
+		}, func() string { return "who stops it is not stopped" })
+		l.lives(t)
+		must.Do(t, unix.Kill(int(shutter), unix.SIGCONT))
+	}
+	kill()
+	l.lives(t)
+	l.end(t)
+}
+
+// TestShutter is who is killed or stopped.
 func TestShutter(t *testing.T) {
 	pid, err := strconv.Atoi(os.Getenv("SHUT"))
 	if err != nil {
@@ -238,6 +264,7 @@ func TestShutter(t *testing.T) {
 	}
 	fmt.Println("ready")
 	for err == nil || errors.Is(err, ErrInside) {
+		pause(time.Millisecond)
 		err = Shut(pid, func() error { pause(2 * time.Millisecond); return nil })
 	}
 }
