@@ -22,6 +22,7 @@ var waiting = []uint64{
 	unix.SYS_RECVMSG, unix.SYS_WAIT4, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_FUTEX, unix.SYS_RESTART_SYSCALL,
 	unix.SYS_IO_GETEVENTS, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_WAIT, unix.SYS_WAITID, unix.SYS_PSELECT6,
 	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX_WAITV,
+	unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_MSGRCV, unix.SYS_RT_SIGSUSPEND, unix.SYS_RECVMMSG,
 }
 
 // Of perf events: a breakpoint on code, which sends the thread SIGTRAP (Linux 5.13 and later), and which goes at exec.
