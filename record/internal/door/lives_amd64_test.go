@@ -188,7 +188,7 @@ func TestLivesTerminated(t *testing.T) {
 	for i := range rounds(12) {
 		mode := []string{"term", ""}[i%2]
 		l := startLife(t, mode)
-		_, end := l.shutOften(t)
+		end := l.shutOften(t)
 		pause(10 * time.Millisecond)
 		must.Do(t, unix.Kill(l.pid, unix.SIGTERM))
 		rest, _ := io.ReadAll(l.out)
@@ -205,15 +205,16 @@ func TestLivesTerminated(t *testing.T) {
 
 // shutOften starts who stops the program again and again, and is no parent of it. end kills it, and returns how it
 // ended.
-func (l *life) shutOften(t *testing.T) (shutter uint32, end func() string) {
+func (l *life) shutOften(t *testing.T) (end func() string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestShutter$")
 	cmd.Env = []string{"SHUT=" + strconv.Itoa(l.pid)}
+	cmd.Stderr = os.Stderr
 	_, output := pipetest.Start(t, cmd)
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
 	}
-	return uint32(cmd.Process.Pid), func() string {
+	return func() string {
 		cmd.Process.Kill()
 		cmd.Wait()
 		return cmd.ProcessState.String()
@@ -225,7 +226,7 @@ func TestLivesRecorderKilled(t *testing.T) {
 	t.Parallel()
 	l := startLife(t)
 	for range rounds(20) {
-		_, kill := l.shutOften(t)
+		kill := l.shutOften(t)
 		pause(15 * time.Millisecond)
 		if ended := kill(); ended != "signal: killed" {
 			t.Fatalf("who stops it ended with %q", ended)
@@ -235,28 +236,40 @@ func TestLivesRecorderKilled(t *testing.T) {
 	l.end(t)
 }
 
-// TestLivesRecorderStopped stops who stops a program, as Ctrl-Z does, which has no effect while the program is stopped:
-// the program goes on.
+// TestLivesRecorderStopped sends who stops a program the signal of Ctrl-Z while it does, which has no effect: it would be
+// stopped, and the program with it. Not in parallel: a program that starts while a door is shut ignores the signal.
 func TestLivesRecorderStopped(t *testing.T) {
-	t.Parallel()
 	l := startLife(t)
-	shutter, kill := l.shutOften(t)
-	for range rounds(10) {
-		pause(5 * time.Millisecond)
-		must.Wait(t, func() bool {
-			must.Do(t, unix.Kill(int(shutter), unix.SIGTSTP))
-			s, ok := procfs.StatOfThread(shutter, shutter)
-			return ok && s.State == 'T'
-		}, func() string { return "who stops it is not stopped" })
-		l.lives(t)
-		must.Do(t, unix.Kill(int(shutter), unix.SIGCONT))
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStoppedShutter$")
+	cmd.Env = []string{"SHUT=" + strconv.Itoa(l.pid)}
+	_, output := pipetest.Start(t, cmd)
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "shut, no signal is ignored\n" {
+		t.Errorf("who stops it said %q, %v", line, err)
 	}
-	kill()
+	cmd.Process.Kill()
 	l.lives(t)
 	l.end(t)
 }
 
-// TestShutter is who is killed or stopped.
+// TestStoppedShutter is who gets the signal.
+func TestStoppedShutter(t *testing.T) {
+	pid, err := strconv.Atoi(os.Getenv("SHUT"))
+	if err != nil {
+		return
+	}
+	for err = ErrInside; errors.Is(err, ErrInside); {
+		err = Shut(pid, func() error { return unix.Kill(unix.Getpid(), unix.SIGTSTP) })
+	}
+	must.Do(t, err)
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
+	if strings.Contains(string(status), "\nSigIgn:\t0000000000000000\n") {
+		fmt.Println("shut, no signal is ignored")
+	}
+}
+
+// TestShutter is who is killed.
 func TestShutter(t *testing.T) {
 	pid, err := strconv.Atoi(os.Getenv("SHUT"))
 	if err != nil {
@@ -264,7 +277,6 @@ func TestShutter(t *testing.T) {
 	}
 	fmt.Println("ready")
 	for err == nil || errors.Is(err, ErrInside) {
-		pause(time.Millisecond)
 		err = Shut(pid, func() error { pause(2 * time.Millisecond); return nil })
 	}
 }
