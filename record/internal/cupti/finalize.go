@@ -166,6 +166,9 @@ func (p *peer) relieve(over <-chan struct{}) {
 		if time.Since(since) < starvedAfter || tries == starvedTries {
 			continue
 		}
+		if !p.shares(p.PID) {
+			return // it runs another program, and will not say that the call has ended
+		}
 		err := p.shut(int(p.PID), p.awaitSwitch)
 		if tries++; err != nil && !errors.Is(err, door.ErrInside) && !errors.Is(err, errStarved) {
 			tries = starvedTries

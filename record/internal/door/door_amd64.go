@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -21,6 +22,7 @@ var waiting = []uint64{
 	unix.SYS_RECVMSG, unix.SYS_WAIT4, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_FUTEX, unix.SYS_RESTART_SYSCALL,
 	unix.SYS_IO_GETEVENTS, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_EPOLL_WAIT, unix.SYS_WAITID, unix.SYS_PSELECT6,
 	unix.SYS_PPOLL, unix.SYS_EPOLL_PWAIT, unix.SYS_ACCEPT4, unix.SYS_EPOLL_PWAIT2, unix.SYS_FUTEX_WAITV,
+	unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_MSGRCV, unix.SYS_RT_SIGSUSPEND, unix.SYS_RECVMMSG,
 }
 
 // Of perf events: a breakpoint on code, which sends the thread SIGTRAP (Linux 5.13 and later), and which goes at exec.
@@ -37,6 +39,8 @@ const (
 	trapPerf    = 6                // TRAP_PERF: si_code of a perf event's SIGTRAP
 	cldTrapped  = 4                // CLD_TRAPPED: of a thread that is traced and has stopped
 	releaseMost = time.Second
+	endMost     = time.Second // for the end of the tracing thread
+	sigIgnore   = 1           // SIG_IGN
 )
 
 // A thread is one that is traced.
@@ -66,23 +70,62 @@ func Shut(pid int, do func() error) error { return shutBut(pid, 0, do) }
 
 // shutBut is Shut, but leaves one thread alone.
 func shutBut(pid, tid int, do func() error) error {
+	defer ignoreStop()()
 	return onThreadOfItsOwn(func() error { return shut(pid, tid, do) })
 }
 
-// onThreadOfItsOwn calls a function on a thread that ends behind it: the kernel lets go of what it has traced. Go does not
-// end the first thread of a process, so that one is not taken.
-func onThreadOfItsOwn(do func() error) error {
-	done := make(chan error)
+// A sigaction is the kernel's.
+type sigaction struct{ handler, flags, restorer, mask uintptr }
+
+// The doors that are shut, and the action of SIGTSTP without them. (Package os/signal cannot give its action back.)
+var (
+	stopping  sync.Mutex
+	shutDoors int
+	stopsThen sigaction
+)
+
+// ignoreStop has the recorder ignore a SIGTSTP, as Ctrl-Z sends it, until the function that it returns is called: while
+// the recorder is stopped, the threads that it has stopped would be, too.
+func ignoreStop() (again func()) {
+	stopping.Lock()
+	defer stopping.Unlock()
+	if shutDoors++; shutDoors == 1 {
+		setStop(&sigaction{handler: sigIgnore}, &stopsThen)
+	}
+	return func() {
+		stopping.Lock()
+		defer stopping.Unlock()
+		if shutDoors--; shutDoors == 0 {
+			setStop(&stopsThen, nil)
+		}
+	}
+}
+
+func setStop(to, was *sigaction) {
+	_, _, _ = unix.Syscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGTSTP), uintptr(unsafe.Pointer(to)),
+		uintptr(unsafe.Pointer(was)), unsafe.Sizeof(to.mask), 0, 0)
+}
+
+// onThreadOfItsOwn calls a function on a thread that ends behind it, and returns when it has ended: the kernel lets go of
+// what it has traced, and it can be traced again. Go does not end the first thread of a process, so that one is not taken.
+func onThreadOfItsOwn(do func() error) (err error) {
+	thread := make(chan int)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
-			done <- onThreadOfItsOwn(do)
+			err = onThreadOfItsOwn(do)
 			runtime.UnlockOSThread()
+			thread <- 0
 			return
 		}
-		done <- do() // never unlocked: the thread ends with the goroutine
+		err = do()
+		thread <- unix.Gettid() // never unlocked: the thread ends with the goroutine
 	}()
-	return <-done
+	tid := <-thread
+	for late := time.Now().Add(endMost); tid != 0 && unix.Tgkill(unix.Getpid(), tid, 0) == nil && time.Now().Before(late); {
+		time.Sleep(20 * time.Microsecond)
+	}
+	return err
 }
 
 func shut(pid, tid int, do func() error) (err error) {

@@ -163,6 +163,11 @@ func TestLivesVfork(t *testing.T) {
 	if took := time.Since(began); !errors.Is(err, ErrInside) || took > 500*time.Millisecond {
 		t.Errorf("%v after %v", err, took)
 	}
+	for range rounds(30) { // the kernel has let go of that thread
+		if err := Shut(l.pid, func() error { return nil }); err != nil && !errors.Is(err, ErrInside) {
+			t.Fatal(err)
+		}
+	}
 	l.lives(t)
 	l.end(t)
 }
@@ -204,6 +209,7 @@ func (l *life) shutOften(t *testing.T) (end func() string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestShutter$")
 	cmd.Env = []string{"SHUT=" + strconv.Itoa(l.pid)}
+	cmd.Stderr = os.Stderr
 	_, output := pipetest.Start(t, cmd)
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		t.Fatal(line, err)
@@ -228,6 +234,39 @@ func TestLivesRecorderKilled(t *testing.T) {
 		l.lives(t)
 	}
 	l.end(t)
+}
+
+// TestLivesRecorderStopped sends who stops a program the signal of Ctrl-Z while it does, which has no effect: it would be
+// stopped, and the program with it. Not in parallel: a program that starts while a door is shut ignores the signal.
+func TestLivesRecorderStopped(t *testing.T) {
+	l := startLife(t)
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestStoppedShutter$")
+	cmd.Env = []string{"SHUT=" + strconv.Itoa(l.pid)}
+	_, output := pipetest.Start(t, cmd)
+	late := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "shut, no signal is ignored\n" {
+		t.Errorf("who stops it said %q, %v", line, err)
+	}
+	cmd.Process.Kill()
+	l.lives(t)
+	l.end(t)
+}
+
+// TestStoppedShutter is who gets the signal.
+func TestStoppedShutter(t *testing.T) {
+	pid, err := strconv.Atoi(os.Getenv("SHUT"))
+	if err != nil {
+		return
+	}
+	for err = ErrInside; errors.Is(err, ErrInside); {
+		err = Shut(pid, func() error { return unix.Kill(unix.Getpid(), unix.SIGTSTP) })
+	}
+	must.Do(t, err)
+	status := must.Get(os.ReadFile("/proc/self/status"))(t)
+	if strings.Contains(string(status), "\nSigIgn:\t0000000000000000\n") {
+		fmt.Println("shut, no signal is ignored")
+	}
 }
 
 // TestShutter is who is killed.

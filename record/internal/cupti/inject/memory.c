@@ -215,10 +215,10 @@ void ct_memory_poll(const struct ct_cupti *api)
 	ct_lock(&subscribing);
 	bool wanted = !atomic_load(&over) && atomic_exchange(&returned, 0) != 0;
 	bool taken = wanted && take() == 0;
-	ct_unlock(&subscribing);
 	if (taken)
-		count_missed();
-	else if (wanted)
+		count_missed(); /* before a profiler that waits for the lock gets the subscription anew */
+	ct_unlock(&subscribing);
+	if (wanted && !taken)
 		unsubscribe();
 }
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -30,6 +31,7 @@ static atomic_bool over;
 static atomic_long launches, wrong, alarms, children;
 static __thread volatile long own; /* signals to this thread */
 static int quiet[2], bytes[2];     /* pipes: nobody writes to the first */
+static int silent[2];              /* sockets: nobody sends */
 
 static const struct timespec ms = {.tv_nsec = 1000000};
 
@@ -111,6 +113,15 @@ static void reads(void)
 			return fault("read");
 		got += (size_t)n;
 	}
+}
+
+static void receives(void)
+{
+	char b;
+	struct iovec to = {&b, 1};
+	struct mmsghdr m = {.msg_hdr = {.msg_iov = &to, .msg_iovlen = 1}};
+	if (recvmmsg(silent[0], &m, 1, 0, NULL) != 1 || !over)
+		fault("recvmmsg");
 }
 
 static void writes(void)
@@ -200,7 +211,7 @@ static void handle(int sig, void (*handler)(int))
 
 int main(int argc, char **argv)
 {
-	static void (*const all[])(void) = {sleeps, polls, selects, waits, writes, raises, forks, spawns};
+	static void (*const all[])(void) = {sleeps, polls, selects, waits, receives, writes, raises, forks, spawns};
 	enum { N = sizeof all / sizeof *all };
 	const char *mode = argc > 1 ? argv[1] : "";
 	struct sigaction raised = {.sa_sigaction = on_own, .sa_flags = SA_SIGINFO};
@@ -210,7 +221,7 @@ int main(int argc, char **argv)
 	handle(SIGCHLD, on_child);
 	if (strcmp(mode, "term") == 0)
 		handle(SIGTERM, on_term);
-	if (pipe(quiet) != 0 || pipe(bytes) != 0)
+	if (pipe(quiet) != 0 || pipe(bytes) != 0 || socketpair(AF_UNIX, SOCK_STREAM, 0, silent) != 0)
 		return 1;
 	pthread_t threads[N], launcher = start(launches_on), reader, slow = 0;
 	sigset_t set; /* signals with handlers come to threads that launch: other calls may fail by them also without a stop */
@@ -233,6 +244,7 @@ int main(int argc, char **argv)
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	over = true;
+	shutdown(silent[0], SHUT_RDWR);
 	for (int i = 0; i < N; i++)
 		pthread_join(threads[i], NULL);
 	if (strcmp(mode, "vfork") == 0)
