@@ -94,7 +94,7 @@ func (l *link) leaveDoor(state uint32, limit time.Duration) uint32 {
 }
 
 func (l *link) finalize(pid int) error {
-	l.tell(msgFinalize)
+	l.tell(msgFinalize, nil)
 	switch l.leaveDoor(0, readyMost) {
 	case doorOver:
 		return nil

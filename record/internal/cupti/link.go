@@ -26,7 +26,7 @@ type link struct {
 	over    bool          // hangUp was called
 	memory  *sharedMemory // nil before GO, or if there is none for the process
 	stopped []byte        // contents of the memory when the process was told to stop, nil if it was not
-	waiting []messageType // messages to send after GO
+	waiting [][]byte      // messages to send after GO
 
 	shutting sync.Mutex // held while the process's threads are stopped
 }
@@ -53,8 +53,8 @@ func (l *link) answer(pid uint32, config func() GoConfig) {
 	defer l.mu.Unlock()
 	l.send(l.share(pid, appendGo(nil, config())))
 	l.going = true
-	for _, t := range l.waiting {
-		l.write(appendFrame(nil, t, nil))
+	for _, message := range l.waiting {
+		l.write(message)
 	}
 }
 
@@ -169,17 +169,17 @@ func (l *link) stop() {
 		l.stopped = l.memory.contents()
 	}
 	l.mu.Unlock()
-	l.tell(msgStop)
+	l.tell(msgStop, nil)
 }
 
-// tell sends a message without payload, but not before GO.
-func (l *link) tell(t messageType) {
+// tell sends a message, but not before GO.
+func (l *link) tell(t messageType, payload []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.going {
-		l.write(appendFrame(nil, t, nil))
+	if message := appendFrame(nil, t, payload); l.going {
+		l.write(message)
 	} else {
-		l.waiting = append(l.waiting, t)
+		l.waiting = append(l.waiting, message)
 	}
 }
 
@@ -188,21 +188,14 @@ func (l *link) tellDepth(address uint64, depth int) {
 	payload := make([]byte, depthSize)
 	le.PutUint64(payload[depthAddressAt:], address)
 	le.PutUint32(payload[depthDepthAt:], uint32(depth))
-	l.tellMore(msgDepth, payload)
+	l.tell(msgDepth, payload)
 }
 
 // tellPython names the interpreter of the process, or says that there is more than one.
 func (l *link) tellPython(i *pyframes.Interpreter) {
 	payload := make([]byte, pythonSize)
 	putPython(payload, i)
-	l.tellMore(msgPython, payload)
-}
-
-// tellMore sends a message with a payload to a process that was sent GO.
-func (l *link) tellMore(t messageType, payload []byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.write(appendFrame(nil, t, payload))
+	l.tell(msgPython, payload)
 }
 
 // write sends a message to a process that was sent GO. It ignores a failure: reading the connection shows it.

@@ -161,7 +161,7 @@ func (s *Server) Calls(pid uint32) (calls uint64) {
 func (s *Server) SetTorch(pid uint32, t *Torch, on bool) {
 	s.peers.each(func(p *peer) {
 		if p.known.Load() == pid {
-			p.tellMore(msgTorch, appendTorch(t, on))
+			p.tell(msgTorch, appendTorch(t, on))
 		}
 	})
 }

@@ -300,7 +300,7 @@ func (p *peer) status(payload []byte) error {
 	if s.on {
 		p.listener.WatchExit(s.exitSignal, s.exitHandler, s.exitOver)
 	}
-	p.tell(msgReady)
+	p.tell(msgReady, nil)
 	if s.on && s.text != "" {
 		p.listener.Note(tracelog.NoteWarning, "CUPTI does not record everything: "+s.text)
 	}

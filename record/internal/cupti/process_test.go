@@ -230,7 +230,7 @@ func TestFlush(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, Options{}, GoConfig{FlushInterval: time.Hour})
 	cmd, input := s.waiting(t, "wait", nil)
-	s.server.peers.each(func(p *peer) { p.tell(msgFlush) })
+	s.server.peers.each(func(p *peer) { p.tell(msgFlush, nil) })
 	arrived := func() bool {
 		s.tally.mu.Lock()
 		defer s.tally.mu.Unlock()

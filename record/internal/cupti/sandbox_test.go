@@ -100,7 +100,7 @@ func (s *stage) playInSandbox(t *testing.T, box string, flush bool) {
 		t.Errorf("the program does not wait: %v", err)
 	}
 	if flush {
-		s.server.peers.each(func(p *peer) { p.tell(msgFlush) })
+		s.server.peers.each(func(p *peer) { p.tell(msgFlush, nil) })
 		arrived := func() bool {
 			s.tally.mu.Lock()
 			defer s.tally.mu.Unlock()

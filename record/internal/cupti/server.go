@@ -197,7 +197,7 @@ func (s *Server) Resume() { s.setPaused(false, msgResume) }
 
 func (s *Server) setPaused(paused bool, t messageType) {
 	s.newcomers.pause(paused)
-	s.peers.each(func(p *peer) { p.tell(t) })
+	s.peers.each(func(p *peer) { p.tell(t, nil) })
 }
 
 // OtherClient tells a process that another CUPTI client has registered its own buffer callbacks

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"sync/atomic"
@@ -288,4 +289,28 @@ func FuzzMemory(f *testing.F) {
 		}
 		m.send(binary.NativeEndian.AppendUint64(nil, first))
 	})
+}
+
+// TestToldBeforeGo tells a process of PyTorch while it still waits for GO: it hears of it just behind.
+func TestToldBeforeGo(t *testing.T) {
+	t.Parallel()
+	h := must.Get(newHub())(t)
+	defer h.close()
+	pair := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
+	far := os.NewFile(uintptr(pair[1]), "process")
+	defer far.Close()
+	near := os.NewFile(uintptr(pair[0]), "recorder")
+	conn := must.Get(net.FileConn(near))(t)
+	near.Close()
+	l := &link{conn: conn.(*net.UnixConn), hub: h}
+	defer l.unshare()
+	defer l.hangUp()
+	payload := appendTorch(&Torch{}, true)
+	l.tell(msgTorch, payload)
+	l.answer(uint32(os.Getpid()), func() GoConfig { return GoConfig{} })
+	got := make([]byte, frameSize+len(payload))
+	must.Get(l.memory.file.ReadAt(got, sharedInDataAt))(t)
+	if !bytes.Equal(got, appendFrame(nil, msgTorch, payload)) || l.memory.sent != uint64(len(got)) {
+		t.Errorf("%d bytes behind GO: %x", l.memory.sent, got)
+	}
 }
