@@ -55,7 +55,12 @@ func TestOperatorsSanitized(t *testing.T) {
 		t.Run(which, func(t *testing.T) {
 			t.Parallel()
 			var o Options
+			said := filepath.Join(t.TempDir(), "addresses")
+			args := []string{said}
 			var env []string
+			if which == "thread" {
+				args = append(args, "without forks")
+			}
 			if which != "" {
 				o.library, env = sanitizedLibrary(t, which)
 				dir := must.Get(sim())(t)
@@ -64,11 +69,10 @@ func TestOperatorsSanitized(t *testing.T) {
 				env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "ASAN_OPTIONS=exitcode=55:detect_leaks=0")
 			}
 			s := newStage(t, o, GoConfig{Callers: true, Python: true, Torch: true})
-			said := filepath.Join(t.TempDir(), "addresses")
 			ended := make(chan struct{})
 			var switching sync.WaitGroup
 			switching.Go(func() { s.switchTorch(said, ended) })
-			stdout, stderr, code := s.run(t, play{buildOnSim(t, "testdata/operators.c"), []string{said}, env})
+			stdout, stderr, code := s.run(t, play{buildOnSim(t, "testdata/operators.c"), args, env})
 			close(ended)
 			switching.Wait()
 			expect(t, stdout, stderr, code, "")

@@ -262,7 +262,7 @@ func (s *stage) run(t *testing.T, p play) (stdout, stderr string, code int) {
 func runCommand(t *testing.T, cmd *exec.Cmd) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, patience // a child may hang with these open
 	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer timer.Stop()
 	var exit *exec.ExitError
