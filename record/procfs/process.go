@@ -227,17 +227,6 @@ func user(pid, field int) (uid uint32, ok bool) {
 	return uint32(n), err == nil
 }
 
-// Catches reports whether a process has a handler for a signal.
-func Catches(pid int, signal unix.Signal) bool {
-	status, err := Read(folder(pid)+"/status", MaxStatus)
-	fields := statusFields(status, "SigCgt:")
-	if err != nil || len(fields) == 0 {
-		return false
-	}
-	caught, err := strconv.ParseUint(string(fields[0]), 16, 64)
-	return err == nil && caught&(1<<(signal-1)) != 0
-}
-
 // Ticks are the unit of times of start: hundredths of a second since the machine was started, also on arm64.
 const ticks = 10 * time.Millisecond
 
