@@ -188,7 +188,7 @@ func TestArmedDetach(t *testing.T) {
 	pid := p.cmd.Process.Pid
 	p.await(t, "is armed: it waits for a recorder")
 	var maps []int
-	kernels := uint64(0)
+	kernels, stays := uint64(0), 0
 	for n := range 6 {
 		b := startInBackground(t, "--flush-interval", "50ms", "--calls", "none", "--detach", "-p", fmt.Sprint(pid))
 		b.until(t, func() bool {
@@ -196,17 +196,21 @@ func TestArmedDetach(t *testing.T) {
 		})
 		b.stop(t)
 		kernels += b.Kernels
-		if lostWork(&b.Summary) > 0 || strings.Contains(b.recording.stderr, "CUPTI stays") {
+		busy := strings.Contains(b.recording.stderr, "never all outside of CUDA") // on a machine that does much else
+		if busy {
+			stays++
+		}
+		if lostWork(&b.Summary) > 0 || !busy && strings.Contains(b.recording.stderr, "CUPTI stays") {
 			t.Errorf("recording %d: %d kernels, lost %v\n%s", n, b.Kernels, b.Lost, b.recording.stderr)
 		}
 		p.await(t, "is armed: it waits for a recorder")
 		code := must.Get(procfs.Code(pid))(t)
 		maps = append(maps, len(code))
 	}
-	if kernels == 0 {
-		t.Error("no recording has a kernel")
+	if kernels == 0 || stays > 3 {
+		t.Errorf("%d kernels; CUPTI stayed %d times", kernels, stays)
 	}
-	if slices.Max(maps[1:]) != maps[1] {
+	if stays == 0 && slices.Max(maps[1:]) != maps[1] {
 		t.Errorf("executable mappings behind each recording: %d", maps)
 	}
 	p.in.Close()
