@@ -2,7 +2,6 @@ package record
 
 import (
 	"cmp"
-	"encoding/binary"
 	"slices"
 
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
@@ -40,35 +39,4 @@ func ArmedProcesses() (list []ArmedProcess, err error) {
 	}
 	slices.SortFunc(list, func(a, b ArmedProcess) int { return cmp.Compare(a.PID, b.PID) })
 	return list, nil
-}
-
-// Steps are what the Python module cudatrace counts in an armed process, recorded or not:
-// packaging/python/cudatrace/_marks.py. steps.go has the steps themselves.
-type Steps struct {
-	Last  uint64 // beginning of the latest step, ns of CLOCK_MONOTONIC
-	Count uint64 // of steps that have begun
-}
-
-// stepsFile is the name of the memory that they are in, as /proc/PID/maps has it.
-const stepsFile = "/memfd:cudatrace-steps"
-
-// StepsOf reads the steps of a process; ok is false if it counts none. The process writes what it likes there.
-func StepsOf(pid int) (s Steps, ok bool) {
-	m, ok := procfs.FindMapping(pid, stepsFile, 0)
-	if !ok {
-		return s, false
-	}
-	memory := procfs.Memory{PID: pid}
-	var before [16]byte
-	for range 3 { // the process may have begun a step between the two numbers
-		var b [16]byte
-		if memory.Read(m.From, b[:]) != nil {
-			return s, false
-		}
-		if s = (Steps{binary.NativeEndian.Uint64(b[:8]), binary.NativeEndian.Uint64(b[8:])}); b == before {
-			break
-		}
-		before = b
-	}
-	return s, s.Count > 0
 }

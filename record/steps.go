@@ -12,13 +12,50 @@ import (
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
-// The memory in which the Python module cudatrace keeps the latest steps of an armed process, of 8-byte words: the
-// beginning of the latest step, the number of steps, the thread, stepsKept; then a beginning and a number for each of
-// the latest steps.
+// Steps are what the Python module cudatrace (packaging/python/cudatrace/_marks.py) counts in an armed process, recorded
+// or not.
+type Steps struct {
+	Last  uint64 // beginning of the latest step, ns of CLOCK_MONOTONIC
+	Count uint64 // of steps that have begun
+}
+
+// The memory in which the module keeps them, of 8-byte words: the beginning of the latest step, the number of steps, the
+// thread, stepsKept; then a beginning and a number for each of the latest steps. The process writes what it likes there.
 const (
+	stepsFile = "/memfd:cudatrace-steps" // as /proc/PID/maps has it
 	stepsKept = 4094
 	stepsAt   = 4 // words
 )
+
+// stepsMemory finds that memory in a process and returns what reads words of it; ok is false if the process counts no steps.
+func stepsMemory(pid int) (read func(word, words uint64) ([]uint64, error), ok bool) {
+	at, ok := procfs.FindMapping(pid, stepsFile, 0)
+	memory := procfs.Memory{PID: pid}
+	return func(word, words uint64) ([]uint64, error) {
+		b, list := make([]byte, 8*words), make([]uint64, words)
+		err := memory.Read(at.From+8*word, b)
+		for i := range list {
+			list[i] = binary.NativeEndian.Uint64(b[8*i:])
+		}
+		return list, err
+	}, ok
+}
+
+// StepsOf reads the steps of a process; ok is false if it counts none.
+func StepsOf(pid int) (s Steps, ok bool) {
+	read, ok := stepsMemory(pid)
+	for before, tries := s, 0; ok && tries < 3; tries++ { // the process may have begun a step between the two numbers
+		head, err := read(0, 2)
+		if err != nil {
+			return Steps{}, false
+		}
+		if s = (Steps{head[0], head[1]}); s == before {
+			break
+		}
+		before = s
+	}
+	return s, s.Count > 0
+}
 
 // stepsLook is the time between two looks at the steps of a process.
 const stepsLook = 250 * time.Millisecond
@@ -68,22 +105,12 @@ func (s *session) followSteps() {
 
 // look logs the steps that have begun since the look before.
 func (a *armedSteps) look() {
-	at, ok := procfs.FindMapping(int(a.pid), stepsFile, 0)
-	if !ok { // it has not begun one, or has ended
-		return
+	if read, ok := stepsMemory(int(a.pid)); ok { // else it has not begun one, or has ended
+		a.take(read, host.Monotonic)
 	}
-	memory := procfs.Memory{PID: int(a.pid)}
-	a.take(func(word, words uint64) ([]uint64, error) {
-		b, list := make([]byte, 8*words), make([]uint64, words)
-		err := memory.Read(at.From+8*word, b)
-		for i := range list {
-			list[i] = binary.NativeEndian.Uint64(b[8*i:])
-		}
-		return list, err
-	}, host.Monotonic)
 }
 
-// take logs the steps in the memory. The process writes what it likes there, also meanwhile.
+// take logs the steps in the memory. The process may write there meanwhile.
 func (a *armedSteps) take(read func(word, words uint64) ([]uint64, error), clock func() uint64) {
 	head, err := read(0, stepsAt)
 	if err != nil || head[3] != stepsKept || head[1] <= a.next {

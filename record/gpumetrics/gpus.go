@@ -272,8 +272,11 @@ func (g *gpus) span(s *series, start, end uint64) (uint64, uint64, error) {
 // rows takes rows in.
 func (g *gpus) rows(m rows) error {
 	s := g.find(m.set)
-	if s == nil || m.count < 0 || m.count > messageMax || len(m.words) != m.count*(2+len(s.set.Metrics))*8 {
-		return fmt.Errorf("it has %d rows of set %d", m.count, m.set)
+	if s == nil {
+		return fmt.Errorf("it has rows of set %d, which it has not named", m.set)
+	}
+	if err := m.check(len(s.set.Metrics)); err != nil {
+		return err
 	}
 	var values [tracelog.MaxMetrics]float64
 	for i := range m.count {

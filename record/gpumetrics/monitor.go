@@ -42,7 +42,10 @@ type monitored struct {
 }
 
 // A utilization is the place of that metric in a set of a GPU.
-type utilization struct{ device, at, width uint32 }
+type utilization struct {
+	device    uint32
+	at, width int
+}
 
 const (
 	monitorRetry = time.Minute
@@ -109,7 +112,7 @@ func (m *Monitor) takeMessage(p *samplerProcess, message any) (last bool, err er
 		}
 	case set:
 		if at := slices.Index(got.names, metric.NameUtilization); at >= 0 && got.number < devicesMax*maxSets {
-			m.sets[got.number] = utilization{got.device, uint32(at), uint32(len(got.names))}
+			m.sets[got.number] = utilization{got.device, at, len(got.names)}
 		}
 	case rows:
 		err = m.rows(got)
@@ -130,11 +133,11 @@ func (m *Monitor) rows(r rows) error {
 	if !is {
 		return nil
 	}
-	if r.count < 0 || r.count > messageMax || len(r.words) != r.count*int(2+s.width)*8 {
-		return fmt.Errorf("it has %d rows of set %d", r.count, r.set)
+	if err := r.check(s.width); err != nil {
+		return err
 	}
 	for i := range r.count {
-		_, _, values := r.row(i, int(s.width), nil)
+		_, _, values := r.row(i, s.width, nil)
 		if v, g := values[s.at], m.gpus[s.device]; v >= 0 && v <= 100 && g != nil { // NaN is none
 			g.sum, g.values, g.valued = g.sum+v/100, g.values+1, time.Now()
 		}

@@ -90,6 +90,14 @@ type rows struct {
 	words []byte
 }
 
+// check returns an error if these are not rows of so many values.
+func (r *rows) check(width int) error {
+	if r.count < 0 || r.count > messageMax || len(r.words) != r.count*(2+width)*8 {
+		return fmt.Errorf("it has %d rows of set %d", r.count, r.set)
+	}
+	return nil
+}
+
 // row returns the times and the values of a row.
 func (r *rows) row(i int, width int, values []float64) (start, end uint64, row []float64) {
 	words := r.words[i*(2+width)*8:]

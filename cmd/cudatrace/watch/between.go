@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert/prometheus"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
@@ -117,12 +118,7 @@ func (s *service) see(j *job, gpus []GPU, now uint64) {
 }
 
 func (j *job) has(pid int) bool {
-	for _, p := range j.processes {
-		if p.PID == pid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(j.processes, func(p record.ArmedProcess) bool { return p.PID == pid })
 }
 
 // still reports whether no process of a job that counts steps has begun one for long, and when the last one began. A

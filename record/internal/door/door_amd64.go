@@ -356,10 +356,13 @@ func (d *door) reached(t *thread) (hit bool, err error) {
 	return false, d.goOn(t, status.StopSignal())
 }
 
+// siginfo is the kernel's siginfo_t: number, errno, code, padding; of waitid then PID, UID, status.
+type siginfo [32]int32
+
 // wait reports whether a thread has stopped or ended. A stop is only looked at: the kernel would forget the signal that
 // brings it, and the program would lose it if the recorder were killed before the thread goes on.
 func (d *door) wait(t *thread) (status unix.WaitStatus, changed bool, err error) {
-	var info [32]int32 // siginfo_t: number, errno, code, padding, PID, UID, status
+	var info siginfo
 	_, _, errno := unix.Syscall6(unix.SYS_WAITID, unix.P_PID, uintptr(t.tid), uintptr(unsafe.Pointer(&info)),
 		unix.WEXITED|unix.WSTOPPED|unix.WALL|unix.WNOHANG|unix.WNOWAIT, 0, 0)
 	switch {
@@ -384,7 +387,7 @@ func isInterrupt(s unix.WaitStatus) bool { return s.Stopped() && s>>16 == unix.P
 
 // isBreak reports whether the signal that a thread is stopped with is a breakpoint's, and not one of the program's own.
 func isBreak(tid int) bool {
-	var info [32]int32 // siginfo_t: number, errno, code
+	var info siginfo
 	_, err := ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info)))
 	return err == nil && info[2] == trapPerf
 }
@@ -395,13 +398,13 @@ func trapWaits(tid int) bool {
 		offset       uint64
 		flags, count uint32
 	}{count: 1}
-	var info [16][32]int32
+	var info [16]siginfo
 	args.count = uint32(len(info))
 	n, err := ptrace(unix.PTRACE_PEEKSIGINFO, tid, uintptr(unsafe.Pointer(&args)), uintptr(unsafe.Pointer(&info)))
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(info[:n], func(i [32]int32) bool { return i[0] == int32(unix.SIGTRAP) && i[2] == trapPerf })
+	return slices.ContainsFunc(info[:n], func(i siginfo) bool { return i[0] == int32(unix.SIGTRAP) && i[2] == trapPerf })
 }
 
 // view looks at a stopped thread.
