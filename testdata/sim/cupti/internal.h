@@ -28,6 +28,7 @@ void cupti_attach(bool on); /* whether the driver calls us */
 bool cupti_kind(uint32_t kind);
 bool cupti_kind_at(uint32_t kind, uint64_t submit);
 size_t cupti_record_size(uint32_t kind);
+void cupti_await_lock(void);
 bool cupti_late(void); /* switched on after cuInit */
 bool cupti_api_wanted(uint32_t domain, uint32_t cbid);
 void cupti_kinds_clear(void);

@@ -145,12 +145,12 @@ void cupti_kinds_clear(void)
  * Waits for a lock that threads which launch take again and again. It is not fair: who waits is woken too late, unless
  * none takes it for a while (H200, CUPTI 13.0.1: for ever beside eight threads that launch without pause).
  */
-static void await_lock(void)
+void cupti_await_lock(void)
 {
 	struct sim_hook *h = cupti_hook();
-	uint64_t quiet = sim_config()->starves * 1000, since = sim_now();
-	while (quiet && cupti_late() && sim_now() - since < quiet)
-		if (atomic_load(&h->inside) > 0)
+	uint64_t quiet = sim_config()->starves * 1000, since = sim_now(), entered = 0, now;
+	for (; quiet && cupti_late() && sim_now() - since < quiet; entered = now)
+		if ((now = atomic_load(&h->entered)) != entered || atomic_load(&h->inside) > 0)
 			since = sim_now();
 }
 
@@ -165,7 +165,7 @@ static CUptiResult change(uint32_t kind, bool on)
 	if (on && sim_config()->enable_error && (!only || only == kind))
 		return (CUptiResult)sim_config()->enable_error;
 	begins();
-	await_lock();
+	cupti_await_lock();
 	set_kind(kind, on);
 	cupti_reattach();
 	if (on)

@@ -44,6 +44,7 @@ CUPTI(cuptiSubscribe, (struct CUptiSubscriber * *out, CUptiCallback callback, vo
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
+	cupti_await_lock();
 	if (atomic_exchange(&taken, true))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	subscriber = (struct CUptiSubscriber){callback, user};
@@ -76,6 +77,7 @@ CUPTI(cuptiUnsubscribe, (struct CUptiSubscriber * s))
 {
 	if (!mine(s))
 		return CUPTI_ERROR_INVALID_PARAMETER;
+	cupti_await_lock();
 	cupti_subscription_clear();
 	cupti_reattach();
 	return CUPTI_SUCCESS;

@@ -170,14 +170,17 @@ struct sim_hook {
 	bool (*forked)(void);                        /* this is a forked child of the process that began */
 	bool counts;         /* calls are counted, as CUDASIM_FINALIZE_CHECK and CUDASIM_CUPTI_STARVES need */
 	_Atomic int inside;  /* calls in progress */
+	_Atomic uint64_t entered; /* calls so far */
 };
 
 static inline void sim_frame_enter(struct sim_hook *hook, struct sim_frame *f, uint32_t domain, uint32_t cbid)
 {
 	f->live = false;
 	f->counted = hook && hook->counts;
-	if (f->counted)
+	if (f->counted) {
+		atomic_fetch_add(&hook->entered, 1);
 		atomic_fetch_add(&hook->inside, 1);
+	}
 	if (__builtin_expect(hook && atomic_load_explicit(&hook->client, memory_order_acquire) != NULL, 0)) {
 		f->domain = domain;
 		f->cbid = cbid;

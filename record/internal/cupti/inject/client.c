@@ -429,10 +429,12 @@ static void nothing(void *user, uint32_t domain, uint32_t cbid, const void *data
 bool ct_client_before(const struct ct_cupti *api)
 {
 	void *subscriber = NULL;
-	if (api->subscribe(&subscriber, nothing, NULL) != 0)
-		return true;
-	api->unsubscribe(subscriber);
-	return false;
+	ct_link_switching(true);
+	bool there = api->subscribe(&subscriber, nothing, NULL) != 0;
+	if (!there)
+		api->unsubscribe(subscriber);
+	ct_link_switching(false);
+	return there;
 }
 
 /*

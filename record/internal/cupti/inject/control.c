@@ -181,11 +181,13 @@ static void detach(enum how_far how_far)
 		return;
 	if (how_far == UNFLUSHED)
 		ct_complete_start(NULL);
+	ct_link_switching(true);
 	ct_memory_end();
 	ct_disable(ct_recording()->api, how_far != UNFLUSHED);
 	ct_sender_until(ct_now());
 	if (how_far != UNFLUSHED)
 		ct_flush_now(CT_FINISHED);
+	ct_link_switching(false);
 	ct_complete_start(NULL);
 	if (how_far == FINALIZED)
 		finalize(ct_recording()->api);

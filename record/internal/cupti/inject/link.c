@@ -47,8 +47,8 @@ _Atomic uint32_t *ct_link_door(void)
 }
 
 /*
- * Calls of CUPTI that switch records begin or end. Such a call waits for locks that threads of the program take again
- * and again: the recorder may see it wait, and stop those threads.
+ * Calls of CUPTI that switch records or callbacks, or that end them, begin or end. Such a call waits for locks that threads
+ * of the program take again and again: the recorder may see it wait, and stop those threads.
  */
 void ct_link_switching(bool begins)
 {

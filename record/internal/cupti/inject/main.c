@@ -189,8 +189,11 @@ static bool start_cupti(const struct ct_go *go, unsigned char *rest, uint32_t le
 		*words = "there is no memory for CUPTI's buffers";
 		return false;
 	}
-	if (follows)
+	if (follows) {
+		ct_link_switching(true);
 		cupti.flush_all(CT_FINISHED); /* what the recording before left, to its callbacks */
+		ct_link_switching(false);
+	}
 	ct_complete_start(&cupti);
 	struct ct_wish wish = {
 		.records = go->records,

@@ -15,6 +15,7 @@
 #include "base.h"
 #include "calls.h"
 #include "enable.h"
+#include "link.h"
 #include "queue.h"
 
 #define LOWEST 0x10000u /* nothing is mapped below */
@@ -128,8 +129,10 @@ static bool unsubscribe(void)
 {
 	bool locked = ct_lock_within(&subscribing, SUBSCRIBE_WAIT);
 	void *had = atomic_exchange(&subscriber, NULL);
+	ct_link_switching(true);
 	if (had)
 		cupti->unsubscribe(had);
+	ct_link_switching(false);
 	if (locked)
 		ct_unlock(&subscribing);
 	return had != NULL;
@@ -139,12 +142,14 @@ static bool unsubscribe(void)
 static ct_result take(void)
 {
 	void *fresh = NULL;
+	ct_link_switching(true);
 	ct_result r = cupti->subscribe(&fresh, called, NULL);
 	if (r == 0)
 		atomic_store(&subscriber, fresh);
 	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
 		if (numbers[cbid] != 0)
 			r = cupti->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	ct_link_switching(false);
 	return r;
 }
 
