@@ -6,8 +6,9 @@
  *   finalize THREADS [graphs]
  *
  * With graphs, threads launch graphs of four kernels. Each letter on standard input is answered by a number and a newline: on
- * (e), waits for the first record (w), off and cuptiFinalize (f), the time of a launch over 20 ms (t), that of a loop that
- * only counts (s), ns; threads launch no more (h), or again (g), 0; what the GPU computed wrongly, at the end (q).
+ * (e), waits for the first record (w), off and cuptiFinalize (f), the median time of a launching call in 20 ms (t), the time
+ * of a loop that only counts (s), ns; threads launch no more (h), or again (g), 0; what the GPU computed wrongly, at the
+ * end (q).
  * Tests of package door tell it; door.sh has all of this:
  *
  *   go test -c -o bin/door.test ./record/internal/door
@@ -18,6 +19,7 @@
  * Without stopped threads, 8 threads that launch keep a lock of libcuda's to themselves: e and f wait for it for ever, or the
  * program dies. With them, see docs/on-demand.md.
  */
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -26,6 +28,7 @@
 #include <cstring>
 #include <ctime>
 #include <dlfcn.h>
+#include <iterator>
 #include <mutex>
 #include <sys/prctl.h>
 #include <thread>
@@ -39,10 +42,12 @@ static int (*register_callbacks)(request_fn, complete_fn);
 static int (*enable)(uint32_t), (*disable)(uint32_t), (*flush)(uint32_t), (*finalize)();
 
 #define BUFFER (256 << 10)
+#define BATCH 64 /* launches of a thread before it waits for them */
 enum { KIND_DRIVER = 4, KIND_RUNTIME = 5, KIND_CONCURRENT_KERNEL = 10, FORCED = 1 };
 
 static std::atomic<long> launches, wrong, records;
 static std::atomic<bool> over, halted;
+static std::atomic<uint32_t> times[1 << 17]; /* how many calls took so many ns, as means of BATCH */
 static std::mutex capturing;
 static int threads;
 static bool graphs;
@@ -65,6 +70,13 @@ __global__ void add(unsigned *to)
 	atomicAdd(to, 1u);
 }
 
+static double seconds()
+{
+	timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
 static void launch_on()
 {
 	cudaStream_t s;
@@ -85,15 +97,18 @@ static void launch_on()
 			cudaGraphInstantiate(&exec, graph, 0);
 		}
 	}
-	for (long n = 1; !over; n++) {
-		if (graphs)
-			cudaGraphLaunch(exec, s);
-		else
-			add<<<1, 1, 0, s>>>(cell);
-		made += graphs ? 4 : 1;
-		launches++;
-		if (n % 64 == 0)
-			wrong += cudaStreamSynchronize(s) != cudaSuccess;
+	while (!over) {
+		double began = seconds();
+		for (int i = 0; i < BATCH; i++)
+			if (graphs)
+				cudaGraphLaunch(exec, s);
+			else
+				add<<<1, 1, 0, s>>>(cell);
+		auto took = (size_t)((seconds() - began) * 1e9 / BATCH);
+		times[std::min(took, std::size(times) - 1)]++;
+		made += (graphs ? 4 : 1) * BATCH;
+		launches += BATCH;
+		wrong += cudaStreamSynchronize(s) != cudaSuccess;
 		while (halted && !over)
 			usleep(100);
 	}
@@ -101,20 +116,19 @@ static void launch_on()
 	wrong += cudaStreamSynchronize(s) != cudaSuccess || cudaGetLastError() != cudaSuccess || is != made;
 }
 
-static double seconds()
-{
-	timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* The time of a launch on its thread, ns. */
+/* The median time of a call that launches, ns: what it waits for behind it, the GPU, is not of interest. */
 static long launch_time()
 {
-	long before = launches;
-	double began = seconds();
+	for (auto &t : times)
+		t = 0;
 	usleep(20000);
-	return (long)((seconds() - began) * 1e9 * threads / (double)(launches - before));
+	uint64_t all = 0, passed = 0;
+	for (auto &t : times)
+		all += t;
+	size_t ns = 0;
+	while (ns < std::size(times) && (passed += times[ns]) * 2 < all)
+		ns++;
+	return (long)ns;
 }
 
 /* The time of a loop on the processor, ns: by it times of launches are compared, since the machine's speed drifts. */

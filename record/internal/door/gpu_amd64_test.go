@@ -40,7 +40,11 @@ func startGPUProgram(t *testing.T, variable string) (p *gpuProgram, n int) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
 	in, out := pipetest.Start(t, cmd)
-	return &gpuProgram{strings.Join(command[1:], " "), cmd, in, bufio.NewReader(out), cmd.Process.Pid}, n
+	p = &gpuProgram{strings.Join(command[1:], " "), cmd, in, bufio.NewReader(out), cmd.Process.Pid}
+	if _, err := p.tell("s"); err != nil { // an answer: its threads have been started
+		t.Fatal(err)
+	}
+	return p, n
 }
 
 // tell has the program do what a letter says.
@@ -146,7 +150,7 @@ func TestSpeed(t *testing.T) {
 	must.Do(t, p.do("h"))
 	after := measure()
 	is, low, high := ratioOfMedians(after, before)
-	fmt.Printf("%-12s a launch took x %.4f of its time before (95 %%: %.4f .. %.4f), %d + %d pairs of 20 ms, %d rounds\n", p.name,
+	fmt.Printf("%-12s a launching call took x %.4f of its time before (95 %%: %.4f .. %.4f), %d + %d pairs of 20 ms, %d rounds\n", p.name,
 		is, low, high, pairs, pairs, rounds)
 	p.end(t)
 	control.end(t)
