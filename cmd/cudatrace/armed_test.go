@@ -190,7 +190,8 @@ func TestArmedDetach(t *testing.T) {
 	var maps []int
 	kernels, stays := uint64(0), 0
 	for n := range 6 {
-		b := startInBackground(t, "--flush-interval", "50ms", "--calls", "none", "--detach", "-p", fmt.Sprint(pid))
+		b := startInBackground(t, "--flush-interval", "50ms", "--memory-limit", "1G", "--calls", "none", "--detach", "-p",
+			fmt.Sprint(pid))
 		b.until(t, func() bool {
 			return strings.Contains(contents(t, b.stderr), "GPU work of launchloop")
 		})

@@ -327,9 +327,9 @@ func recordOptions(c *cli.Context) (record.Options, error) {
 		return o, usagef(recordName, "record: --calls none and --gpu none leave nothing to record")
 	case len(o.PIDs) > 0 && c.IsSet(ranksFlag):
 		return o, usagef(recordName, "record: -p records the processes that it names: --ranks does not apply")
-	case len(o.PIDs) > 0 && isSet(c, "gpu", "memory-limit", "wait"):
+	case len(o.PIDs) > 0 && isSet(c, "gpu", "wait"):
 		return o, usagef(recordName, "record: -p records calls, and GPU work of what 'cudatrace run --armed' started: "+
-			"--gpu, --memory-limit and --wait do not apply")
+			"--gpu and --wait do not apply")
 	case c.Bool("detach") && len(o.PIDs) == 0:
 		return o, usagef(recordName, "record: --detach takes CUPTI out of a process that runs on: it needs -p PID")
 	case c.Bool("from-start") && !isSet(c, "duration", "delay"):
