@@ -4,12 +4,13 @@
 # without pause; whole recordings, also of PyTorch with its own profiler and children, of NCCL (two GPUs), of JAX (where it is
 # installed). Prints a table last: deaths, hangs, wrong results, speeds.
 #
-# Usage: testdata/gpu/door.sh OUTDIR [SECONDS (500)] [REGEX]   (root, nvcc, bin/cudatrace, bin/door.test or Go: finalize.cu)
+# Usage: testdata/gpu/door.sh OUTDIR [SECONDS (500)] [REGEX [SECONDS-OF-ROUNDS (20)]]
+# Root, nvcc, bin/cudatrace, bin/door.test or Go (finalize.cu). Six kinds of rounds.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
 export PATH=$root/bin:$PATH PYTHONUNBUFFERED=1
 out=$(mkdir -p "${1:?which folder for logs?}" && cd "$1" && pwd) || exit 1
-most=${2:-500} only=${3:-.}
+most=${2:-500} only=${3:-.} long=${4:-20}
 [ -x "$root/bin/door.test" ] || (cd "$root" && go test -c -o bin/door.test ./record/internal/door) || exit 1
 cd "$out" || exit 1
 [ -x ./finalize ] || nvcc -O2 -o finalize "$here/finalize.cu" -ldl || exit 1
@@ -24,7 +25,7 @@ wanted() {
 }
 # test NAME LIMIT PROGRAM TEST VARIABLE=N: a test of the door, which talks to finalize
 test_door() {
-	FINALIZE=$3 timeout -k 5 "$2" env "$5" MOST=$(($2 * 3 / 4))s door.test -test.run "^$4\$" >"$1.log" 2>&1
+	FINALIZE=$3 timeout -k 5 "$2" env "$5" MOST=$(($2 - 5))s door.test -test.run "^$4\$" >"$1.log" 2>&1
 	case $? in
 	0) grep -v '^PASS' "$1.log" | while read -r line; do row "$1" "$line"; done ;;
 	124 | 137) fault "$1" "$3: hung ($5)" ;;
@@ -50,7 +51,7 @@ record() {
 for threads in 1 8 64; do
 	for graphs in "" " graphs"; do
 		name=rounds-$threads${graphs:+-g}
-		wanted "$name" 25 && test_door "$name" 20 "./finalize $threads$graphs" TestFinalize ROUNDS=1000
+		wanted "$name" $((long + 5)) && test_door "$name" "$long" "./finalize $threads$graphs" TestFinalize ROUNDS=100000
 	done
 done
 
@@ -86,7 +87,8 @@ for threads in 8 64; do
 	done
 done
 
-# 5. PyTorch: its own profiler before and behind recordings, children meanwhile, equal results, the time of a token.
+# 5. PyTorch: equal results, children meanwhile, the time of a token behind recordings; its own profiler behind recordings,
+# and before them.
 if wanted torch 70; then
 	coproc TORCH { exec cudatrace run --armed python3 "$here/door.py" 2>torch.log; }
 	pid=$TORCH_PID
@@ -94,12 +96,15 @@ if wanted torch 70; then
 	read -t 60 -r answer <&"${TORCH[0]}"
 	ask check && sum=$answer
 	ask speed 100
-	ask profile && row torch "kernels that torch.profiler sees before recordings: $answer"
 	echo run 9 >&"${TORCH[1]}"
 	record torch 3 "$pid" --detach
 	read -t 30 -r answer <&"${TORCH[0]}" && row torch "$answer"
 	ask speed 100 && row torch "a token took $answer"
-	ask profile && row torch "and behind them: $answer"
+	ask profile && row torch "kernels that torch.profiler sees in 20 tokens: $answer"
+	echo run 4 >&"${TORCH[1]}"
+	record torch-profiled 1 "$pid" --detach
+	read -t 30 -r answer <&"${TORCH[0]}" && row torch "$answer"
+	ask profile && row torch "and behind the next recording: $answer"
 	ask check
 	[ "$answer" = "$sum" ] || fault torch "another result: $answer, before $sum"
 	exec {TORCH[1]}>&-
@@ -114,18 +119,20 @@ if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -gt 1 ] && wanted nccl 60; then
 	mapfile -t ranks < <(pgrep -f "python3 $here/collectives.py" | while read -r p; do case $(readlink "/proc/$p/exe") in *python3*) grep -qz '^LOCAL_RANK=' "/proc/$p/environ" && echo "$p" ;; esac; done)
 	record nccl 3 "${ranks[0]}" -p "${ranks[1]}" --detach
 	wait $pid || fault nccl "it ended with $?: $(tail -1 nccl.err)"
-	row nccl "$(grep -c '^rank . steps 4000' nccl.out) of 2 ranks made all steps"
+	row nccl "$(grep -o 'rank . steps 4000' nccl.out | wc -l) of 2 ranks made all steps"
 fi
 
 # 7. JAX: equal results.
-if python3 -c 'import jax' 2>/dev/null && wanted jax 50; then
-	python3 "$here/unwind_jax.py" 3000 >jax.alone 2>/dev/null
-	cudatrace run --armed python3 "$here/unwind_jax.py" 3000 >jax.out 2>jax.err &
+if python3 -c 'import jax' 2>/dev/null && wanted jax 60; then
+	python3 "$here/unwind_jax.py" 20000 >jax.alone 2>/dev/null &
+	alone=$!
+	cudatrace run --armed python3 "$here/unwind_jax.py" 20000 >jax.out 2>jax.err &
 	pid=$!
 	sleep 6
 	record jax 2 $pid --detach
 	(sleep 60 && kill -9 $pid 2>/dev/null) &
 	wait $pid || fault jax "it ended with $?"
+	wait $alone
 	cmp -s jax.alone jax.out || fault jax "another result: $(cat jax.out), alone $(cat jax.alone)"
 fi
 

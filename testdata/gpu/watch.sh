@@ -3,15 +3,15 @@
 # and then for as long beside 'watch', TURNS times without and with --detach. The table, which comes last, has the time of
 # a token before, in the tens of seconds without a window (what stays of CUPTI), and in the mean (all that recording costs
 # beside it), and what 'watch' itself says. Root, PyTorch, bin/cudatrace.
-# watch.sh OUT [SECONDS (480)] [BUDGET (1%)] [TURNS (3)]: 2 x TURNS x 1.25 x SECONDS, an hour
+# watch.sh OUT [SECONDS (480)] [BUDGET (1%)] [TURNS (3)] [MODES ("stays detach")]: for each mode TURNS x 1.125 x SECONDS, an hour
 set -eu
-seconds=${2:-480} budget=${3:-1%} turns=${4:-3}
+seconds=${2:-480} budget=${3:-1%} turns=${4:-3} modes=${5:-stays detach}
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
-alone=$((seconds / 4))
+alone=$((seconds / 8))
 
-run() { # OUT [OPTION]
-	local out=$1 pid
-	shift
+run() { # OUT MODE
+	local out=$1 pid options=()
+	[ "$2" = --stays ] || options=("$2")
 	mkdir -p "$out"
 	"$root/bin/cudatrace" run --armed python3 "$here/watch.py" $((alone + seconds)) "$root/packaging/python" >"$out/tokens" &
 	pid=$!
@@ -19,15 +19,16 @@ run() { # OUT [OPTION]
 	sleep $alone
 	python3 -c "import time; print(time.monotonic())" >"$out/began"
 	timeout -s INT $((seconds - 15)) "$root/bin/cudatrace" watch -p $pid -o "$out/windows" --every 30s --for 1s \
-		--budget "$budget" "$@" --convert pprof --prometheus "$out/watch.prom" 2>"$out/said" || true
+		--budget "$budget" "${options[@]}" --convert pprof --prometheus "$out/watch.prom" 2>"$out/said" || true
 	wait $pid
 	cat "$out/said"
 	grep -E '^cudatrace_(watch|step)_' "$out/watch.prom" # with NVML's, threads' states, and the steps of a window
 }
 
 for turn in $(seq "$turns"); do
-	run "$1/$turn-stays"
-	run "$1/$turn-detach" --detach
+	for mode in $modes; do
+		run "$1/$turn-$mode" "--$mode"
+	done
 done
 python3 - "$1" <<'END'
 import glob, re, statistics, sys
