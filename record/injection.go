@@ -198,7 +198,7 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 		p.python.configure(&c)
 		c.Torch = s.readsOperators() && !c.NoCUPTI
 	}
-	if c.Interpreter != nil && s.calls.source == CallsAuto {
+	if c.Interpreter != nil && s.calls.probed {
 		c.Calls = append(c.Calls, cudaapi.RecordedFor(cudaapi.ForPython)...)
 	}
 	return c

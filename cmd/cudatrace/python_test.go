@@ -330,41 +330,64 @@ func TestPythonDamaged(t *testing.T) {
 	})
 }
 
-// TestPythonHolders records what allocates, frees and waits: it has its Python line, and is one call.
+// TestPythonHolders records what allocates, frees and waits: it has its Python line whatever tells of it, and is one call.
 func TestPythonHolders(t *testing.T) {
 	t.Parallel()
-	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
-		log := filepath.Join(t.TempDir(), "run")
-		if said, err := pythonCommand("cudatrace", "record", "-q", "--python", "auto", "--no-convert", "-o", log, p.Path, "testdata/python/holds.py").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, said)
-		}
-		var report struct {
-			Holders []struct {
-				Python string
-				Bytes  float64 `json:"peak_bytes"`
-			} `json:"memory_holders"`
-			Python []struct{ Name string }
-			Calls  []struct {
-				Name  string
-				Count int
+	interpreters := pythontest.All(t)
+	if len(interpreters) == 0 {
+		t.Skip("no Python here")
+	}
+	oldest, newest := interpreters[0].Path, interpreters[len(interpreters)-1].Path
+	for i, c := range []struct{ interpreter, options string }{
+		{oldest, ""}, {newest, ""}, {newest, "--calls uprobe"}, {newest, "--last 1h"}, {newest, "--calls cupti"},
+		{newest, "--calls cupti --memory cupti"},
+	} {
+		t.Run(fmt.Sprint(i, " ", c.options), func(t *testing.T) {
+			t.Parallel()
+			var report struct {
+				Holders []struct {
+					Python string
+					Bytes  float64 `json:"peak_bytes"`
+				} `json:"memory_holders"`
+				Calls []struct {
+					Name  string
+					Count int
+				}
 			}
-			Notes map[string][]string
-		}
-		said := printedStats(t, log+".cudatrace", "--report", "memory_holders,python,calls", "--format", "json")
-		must.Do(t, json.Unmarshal([]byte(said), &report))
-		if h := report.Holders; len(h) != 2 || !strings.HasSuffix(h[0].Python, "holds.py:9 hold") || h[0].Bytes != 2*4096 || !strings.HasSuffix(h[1].Python, "holds.py:15 hold_on_host") {
-			t.Errorf("holders %+v", h)
-		}
-		calls := map[string]int{}
-		for _, c := range report.Calls {
-			calls[c.Name] = c.Count
-		}
-		delete(calls, "cuDevicePrimaryCtxRetain")
-		if want := map[string]int{"cudaMalloc": 2, "cudaMallocHost": 1, "cudaMemset": 3, "cudaDeviceSynchronize": 3, "cudaFree": 2, "cudaFreeHost": 1}; !maps.Equal(calls, want) {
-			t.Errorf("calls %v", calls)
-		}
-		if !strings.Contains(said, "holds.py:20 wait") || !strings.Contains(said, "100.0 % of 3 waits have a Python frame") || !strings.Contains(said, "100.0 % of 3 allocations have a Python frame") {
-			t.Errorf("%s", said)
-		}
-	})
+			recorded := func(program ...string) string {
+				log := filepath.Join(t.TempDir(), "run")
+				args := append([]string{"record", "-q", "--no-convert", "-o", log}, strings.Fields(c.options)...)
+				must.Run(t, pythonCommand("cudatrace", append(append(args, c.interpreter), program...)...))
+				return log + ".cudatrace"
+			}
+			said := printedStats(t, recorded("testdata/python/holds.py"), "--report", "memory_holders,python,calls",
+				"--format", "json")
+			must.Do(t, json.Unmarshal([]byte(said), &report))
+			if h := report.Holders; len(h) != 2 || !strings.HasSuffix(h[0].Python, "holds.py:9 hold") || h[0].Bytes != 2*4096 ||
+				!strings.HasSuffix(h[1].Python, "holds.py:15 hold_on_host") {
+				t.Errorf("holders %+v", h)
+			}
+			calls := map[string]int{}
+			for _, c := range report.Calls {
+				calls[c.Name] = c.Count
+			}
+			delete(calls, "cuDevicePrimaryCtxRetain")
+			if want := map[string]int{"cudaMalloc": 2, "cudaMallocHost": 1, "cudaMemset": 3, "cudaDeviceSynchronize": 3,
+				"cudaFree": 2, "cudaFreeHost": 1}; !maps.Equal(calls, want) {
+				t.Errorf("calls %v", calls)
+			}
+			for _, text := range []string{"holds.py:20 wait", "100.0 % of 3 waits have a Python frame",
+				"100.0 % of 3 allocations have a Python frame"} {
+				if !strings.Contains(said, text) {
+					t.Errorf("it does not say %q:\n%s", text, said)
+				}
+			}
+			// A program that does nothing else.
+			script := "import ctypes\nctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(9))"
+			holders := printedStats(t, recorded("-c", script), "--report", "memory_holders", "--format", "csv")
+			if !strings.Contains(holders, ",<string>:2 <module>,") {
+				t.Errorf("of an allocation alone:\n%s", holders)
+			}
+		})
+	}
 }

@@ -26,6 +26,7 @@ type memory struct {
 	rows    *query.Rows[memoryKey, memoryUse]
 	holders *query.Rows[holderKey, holder]
 	lines   uint64 // allocations with a Python line
+	framed  bool   // some have one, or were live when the time of the filter began
 	live    map[block]allocation
 	dropped uint64 // allocations beyond maxLive
 	gpus    map[uint32]*level
@@ -245,7 +246,7 @@ func (m *memory) holder(r *memoryUse, c *timeline.Call) *holder {
 		k.library = c.Caller.File()
 	}
 	if c.Python != nil {
-		k.line = c.Python.Own().Text()
+		k.line, m.framed = c.Python.Own().Text(), true
 	} else if c.Thread != nil {
 		k.line = c.Thread.NoPython()
 	}
@@ -332,7 +333,7 @@ func (k *memoryKey) device() *uint32 {
 var holdersReport = Report{
 	Name: "memory_holders", Title: "who holds allocated memory, by library and Python line", Detail: true,
 	needs: allocations, whyEmpty: "no allocations were recorded",
-	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.held(s.anyPython())) },
+	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.held(s.showsLines(), f.Python == "")) },
 }
 
 // HolderCells is a row of memory_holders.
@@ -351,8 +352,11 @@ type HolderCells struct {
 	Allocated   uint64   `key:"allocated_bytes"`                           // as in `memory`
 }
 
-// held returns the report of who holds memory. python says that calls have Python frames.
-func (m *memory) held(python bool) *table.Table {
+// showsLines reports whether holders of memory are told apart by Python lines: a call or an allocation has frames.
+func (s *Sink) showsLines() bool { return s.memory.framed || s.anyPython() }
+
+// held returns the report of who holds memory. python says that there are lines, framed that the log has Python frames.
+func (m *memory) held(python, framed bool) *table.Table {
 	all, places := uint64(0), m.holders.List
 	for _, h := range places {
 		all += h.allocations
@@ -378,6 +382,9 @@ func (m *memory) held(python bool) *table.Table {
 	}
 	t := table.Of(rows)
 	tellApart(t)
+	if !python && framed && len(rows) > 0 {
+		t.Notes = []string{"no allocation has a Python line: docs/calls.md says when there are none"}
+	}
 	if python && all > 0 {
 		note := havingFrames(m.lines, all, "allocation", "allocations")
 		if float64(m.lines) < enoughFrames*float64(all) {
@@ -426,7 +433,7 @@ func withoutLines(list []*holder) (joined []*holder) {
 var unfreedReport = Report{
 	Name: "unfreed", Title: "largest allocations that were not freed", Detail: true,
 	needs: allocations, whyEmpty: "no allocations that were not freed",
-	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.unfreed(s.anyPython())) },
+	table: func(s *Sink, f Facts) *table.Table { return f.lacking(s.memory.unfreed(s.showsLines())) },
 }
 
 // unfreedCells is a row of unfreed.

@@ -101,7 +101,7 @@ type outOfMemoryCells struct {
 
 func (s *Sink) outOfMemory() *table.Table {
 	s.memory.readHeld()
-	python := s.anyPython()
+	python := s.showsLines()
 	var rows []outOfMemoryCells
 	var notes []string
 	for _, o := range s.memory.failed {

@@ -165,9 +165,13 @@ func TestHoldersWithoutFrames(t *testing.T) {
 		a.Call = timeline.Call{Function: function, Thread: &timeline.Thread{Process: process, Name: name}, Caller: &timeline.Caller{Module: "/lib/libc10_cuda.so"}}
 		must.Do(t, s.Take([]timeline.Event{a}))
 	}
-	r := byName(s, stats.Facts{})["memory_holders"]
-	if got, want := fmt.Sprint(r.Rows[0].Cells), "[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]"; got != want || len(r.Notes) > 0 {
-		t.Errorf("%s, notes %q, want %s", got, r.Notes, want)
+	const noLines = "[no allocation has a Python line: docs/calls.md says when there are none]"
+	for lack, notes := range map[string]string{"no sample has frames": "[]", "": noLines} {
+		r := byName(s, stats.Facts{Python: lack})["memory_holders"]
+		got, want := fmt.Sprint(r.Rows[0].Cells), "[device 1 0 libc10_cuda.so <nil> 700 1 700 3 3 700]"
+		if got != want || fmt.Sprint(r.Notes) != notes {
+			t.Errorf("%q: %s, notes %q, want %s %s", lack, got, r.Notes, want, notes)
+		}
 	}
 }
 

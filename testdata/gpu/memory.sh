@@ -2,7 +2,7 @@
 # Figures of memory by CUPTI's callbacks, which need no rights, on a GPU: against what programs say that they allocate and
 # against those of probes; that the programs end as by themselves, and that their own profilers still get CUPTI; the cost.
 # Usage: testdata/gpu/memory.sh OUT [TURNS [SAMPLES]]    from the repository's root; needs bin/cudatrace, root, nvcc; PyTorch
-# for some. About 200 s with 20 turns of the mixed program, which CUPTI's own records of memory kill. SAMPLES is a folder with
+# for some. About 230 s with 20 turns of the mixed program, which CUPTI's own records of memory kill. SAMPLES is a folder with
 # the programs of NVIDIA's cuda-samples, built; a program takes up to a minute, five times.
 set -u
 out=$(mkdir -p "${1:?which folder?}" && cd "$1" && pwd) || exit 1
@@ -14,6 +14,7 @@ trap 'rm -rf "$build"' EXIT
 row() { printf '%-34s %s\n' "$@" >>"$out/table"; }
 options() { # of a mode
 	case $1 in
+	default) ;;
 	uprobe) echo --calls uprobe ;;
 	*) echo --calls cupti --memory "$1" ;; # calls: the callbacks; none: without them
 	esac
@@ -160,13 +161,16 @@ END
 		[ "$said" = "$plain" ] || failed=1
 	done
 	for conf in "" expandable_segments:True; do
-		for mode in uprobe calls; do
+		for mode in default uprobe calls; do
 			read -ra flags <<<"$(options $mode)"
 			PYTORCH_CUDA_ALLOC_CONF=$conf "$cudatrace" record --no-convert "${flags[@]}" -o "$out/torch-$mode$conf" python3 torch_memory.py train 1 \
 				"$out/moments" >/dev/null 2>"$out/torch-$mode$conf.txt" || { failed=1; tail -5 "$out/torch-$mode$conf.txt"; }
 			"$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory --format csv >"$out/torch-$mode$conf.csv"
 			row "torch ${conf:-usual segments}, $mode" "$(sed -n 2p "$out/torch-$mode$conf.csv")"
-			"$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory_holders | head -12
+			holders=$("$cudatrace" stats "$out/torch-$mode$conf.cudatrace" --report memory_holders | tee /dev/stderr)
+			lines=$(grep -o '[0-9.]* % of [0-9]* allocations have a Python frame' <<<"$holders")
+			row "torch ${conf:-usual segments}, $mode" "${lines:-no allocation has a Python frame}"
+			[ "$(cut -d. -f1 <<<"${lines:-0}")" -ge 90 ] || failed=1
 		done
 	done
 fi
