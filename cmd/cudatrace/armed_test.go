@@ -181,16 +181,26 @@ func TestArmedMemory(t *testing.T) {
 }
 
 // TestArmedDetach takes CUPTI out of a program that launches on eight threads without pause, many times, and kills the
-// program if a thread is inside CUDA then. Nothing of ours grows in it.
+// program if a thread is inside CUDA then. Nothing of ours grows in it, nor without that, nor by turns.
 func TestArmedDetach(t *testing.T) {
 	t.Setenv("CUDASIM_FINALIZE_CHECK", "1")
+	const detach, stay = "--detach", "--quiet=false"
+	for name, options := range map[string][]string{
+		"always": {detach, detach, detach, detach, detach, detach}, "never": {stay, stay, stay, stay, stay, stay},
+		"by turns": {stay, detach, stay, stay, detach, stay},
+	} {
+		t.Run(name, func(t *testing.T) { testArmedDetach(t, options) })
+	}
+}
+
+func testArmedDetach(t *testing.T, options []string) {
 	p := startArmed(t, sim("launchloop"), "-i", "-n", "1000000000", "-t", "8", "-s", "8")
 	pid := p.cmd.Process.Pid
 	p.await(t, "is armed: it waits for a recorder")
 	var maps []int
 	kernels, stays := uint64(0), 0
-	for n := range 6 {
-		b := startInBackground(t, "--flush-interval", "50ms", "--memory-limit", "1G", "--calls", "none", "--detach", "-p",
+	for n, option := range options {
+		b := startInBackground(t, "--flush-interval", "50ms", "--memory-limit", "1G", "--calls", "none", option, "-p",
 			fmt.Sprint(pid))
 		b.until(t, func() bool {
 			return strings.Contains(contents(t, b.stderr), "GPU work of launchloop")

@@ -446,7 +446,7 @@ func printFolded(con *console.Console, folded *table.Folded, t *table.Table) err
 
 // recordingOf is what the metrics have of logs that were recorded together.
 func recordingOf(all []convert.Summary) prometheus.Recording {
-	r := prometheus.Recording{Complete: true}
+	r := prometheus.Recording{Complete: true, UUIDs: make(map[uint32]string)}
 	for i := range all {
 		s := &all[i]
 		if at, err := time.Parse(time.RFC3339Nano, s.Start); err == nil && (r.Start.IsZero() || at.Before(r.Start)) {
@@ -454,6 +454,9 @@ func recordingOf(all []convert.Summary) prometheus.Recording {
 		}
 		r.Length = max(r.Length, time.Duration(s.DurationNS))
 		r.Lost, r.Complete = r.Lost+s.LostTotal(), r.Complete && s.Complete
+		for _, g := range s.GPUList {
+			r.UUIDs[g.Index] = g.UUID
+		}
 	}
 	return r
 }

@@ -224,7 +224,7 @@ type watched struct {
 	quiet   bool
 }
 
-func (m *watched) Now() time.Time                        { return time.Now() }
+func (m *watched) Now() time.Time                        { return time.Now().Round(0) }
 func (m *watched) Monotonic() uint64                     { return host.Monotonic() }
 func (m *watched) Armed() ([]record.ArmedProcess, error) { return record.ArmedProcesses() }
 func (m *watched) Steps(pid int) (record.Steps, bool)    { return record.StepsOf(pid) }
@@ -241,7 +241,7 @@ func (m *watched) GPUs() (list []watch.GPU) {
 	}
 	m.unknown = why
 	for _, u := range uses {
-		list = append(list, watch.GPU{UUID: u.UUID, Busy: u.Busy, PIDs: u.PIDs})
+		list = append(list, watch.GPU{UUID: u.UUID, Busy: u.Busy, PIDs: u.PIDs, Unseen: u.Unseen})
 	}
 	return list
 }

@@ -30,7 +30,7 @@ type Family struct {
 
 // The families of a recording.
 var (
-	busy = &Family{Name: "cudatrace_gpu_busy_ratio", Help: "part of the time with work on the GPU", Labels: "gpu name"}
+	busy = &Family{Name: "cudatrace_gpu_busy_ratio", Help: "part of the time with work on the GPU", Labels: "gpu name uuid"}
 	idle = &Family{
 		Name: "cudatrace_gpu_idle_ratio", Help: "part of the time without work, by cause as in 'cudatrace stats'",
 		Labels: "gpu cause owner",
@@ -161,11 +161,12 @@ type Recording struct {
 	Length   time.Duration
 	Lost     uint64
 	Complete bool
+	UUIDs    map[uint32]string // of GPUs, where they are known
 }
 
 // Recording adds the figures of a recording.
 func (l *Labelled) Recording(r Recording, tables []*table.Table) {
-	spans := l.devices(tables)
+	spans := l.devices(tables, r.UUIDs)
 	l.idle(tables, spans)
 	l.kernels(tables)
 	l.Set(lost, float64(r.Lost))
@@ -187,7 +188,7 @@ func (l *Labelled) Recording(r Recording, tables []*table.Table) {
 }
 
 // devices adds how busy GPUs were, and returns the time that this is a part of, by GPU.
-func (l *Labelled) devices(tables []*table.Table) map[uint32]uint64 {
+func (l *Labelled) devices(tables []*table.Table, uuids map[uint32]string) map[uint32]uint64 {
 	spans := make(map[uint32]uint64)
 	_, rows := table.Find[stats.DeviceCells](tables)
 	for _, r := range rows {
@@ -196,7 +197,7 @@ func (l *Labelled) devices(tables []*table.Table) map[uint32]uint64 {
 		}
 		_, name, _ := strings.Cut(r.Name, ": ")
 		spans[r.GPU] = *r.Span
-		l.Set(busy, *r.Share, number(r.GPU), name)
+		l.Set(busy, *r.Share, number(r.GPU), name, uuids[r.GPU])
 	}
 	return spans
 }

@@ -18,6 +18,8 @@ type Use struct {
 	UUID string
 	Busy float64 // mean of NVML's utilization, 0 to 1; NaN if it is not known
 	PIDs []int   // processes with a context there, as NVML numbers them
+
+	Unseen bool // it is divided into MIG instances, or NVML does not name it: nothing more is known
 }
 
 // A Monitor follows the use of this machine's GPUs by NVML, without a recording: a sampler whose values nobody logs.
@@ -101,13 +103,18 @@ func (m *Monitor) takeMessage(p *samplerProcess, message any) (last bool, err er
 	case failure:
 		m.why = strings.ToValidUTF8(got.text, "?")
 		return true, nil
+	case ready:
+		for i := range min(got.devices, devicesMax) {
+			m.gpus[i] = &monitored{Use: Use{Busy: math.NaN(), Unseen: true}}
+		}
 	case device:
 		if got.index >= devicesMax || got.uuid == "" {
 			return false, fmt.Errorf("it names GPU %d without a UUID", got.index)
 		}
 		m.why = ""
-		if !got.mig { // its values would be those of the whole GPU
-			m.gpus[got.index] = &monitored{Use: Use{UUID: figures.UUID(got.uuid), Busy: math.NaN()}}
+		// The values of one that is divided would be those of the whole GPU.
+		m.gpus[got.index] = &monitored{Use: Use{UUID: figures.UUID(got.uuid), Busy: math.NaN(), Unseen: got.mig}}
+		if !got.mig {
 			p.tell(orderStart, got.index)
 		}
 	case set:

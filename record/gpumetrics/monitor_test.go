@@ -53,6 +53,22 @@ func TestMonitor(t *testing.T) {
 	}
 }
 
+// Of a GPU that is divided into MIG instances nothing is known but that it is there.
+func TestMonitorMIG(t *testing.T) {
+	t.Parallel()
+	m := monitorOf(t, "CUDASIM_DEVICES=2", "CUDASIM_NVML_MIG=2", "CUDASIM_NVML_PID=4711", "CUDASIM_NVML_UTILIZATION=0")
+	list := lookUntil(t, m, func(list []Use, _ string) bool {
+		return len(list) == 2 && slices.ContainsFunc(list, func(u Use) bool { return u.Busy == 0 && len(u.PIDs) > 0 })
+	})
+	whole, divided := list[0], list[1]
+	if whole.Unseen {
+		whole, divided = divided, whole
+	}
+	if whole.Unseen || !divided.Unseen || !math.IsNaN(divided.Busy) || len(divided.PIDs) > 0 || divided.UUID == whole.UUID {
+		t.Errorf("%+v", list)
+	}
+}
+
 // Without NVML it says why, and looks for it again later; a sampler that is killed is started again, too.
 func TestMonitorFails(t *testing.T) {
 	t.Parallel()

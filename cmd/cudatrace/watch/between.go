@@ -16,12 +16,14 @@ type GPU struct {
 	UUID string
 	Busy float64 // mean since the look before, 0 to 1; NaN if it is not known
 	PIDs []int   // processes with a context there
+
+	Unseen bool // nothing more is known of it: whoever is not seen elsewhere may use it
 }
 
 // The families of what is seen between windows, and in them.
 var (
 	busyNow = &prometheus.Family{
-		Name: "cudatrace_watch_gpu_busy_ratio", Help: "utilization of a GPU of the program's, by NVML", Labels: "gpu",
+		Name: "cudatrace_watch_gpu_busy_ratio", Help: "utilization of a GPU of the program's, by NVML", Labels: "uuid",
 	}
 	threadsNow = &prometheus.Family{
 		Name: "cudatrace_watch_threads", Help: "threads of the program's processes, by state", Labels: "state",
@@ -92,14 +94,21 @@ func (s *service) watchQuiet() {
 // see takes in what is seen of a job.
 func (s *service) see(j *job, gpus []GPU, now uint64) {
 	j.gpus = nil
+	unseen, seen := false, make(map[int]bool)
 	for _, g := range gpus {
+		unseen = unseen || g.Unseen
 		// NVML's PIDs may be those of another namespace: the only GPU is everybody's.
-		if len(gpus) == 1 || slices.ContainsFunc(g.PIDs, j.has) {
+		if !g.Unseen && (len(gpus) == 1 || slices.ContainsFunc(g.PIDs, j.has)) {
 			j.gpus = append(j.gpus, g)
 		}
+		for _, pid := range g.PIDs {
+			seen[pid] = true
+		}
 	}
+	elsewhere := func(p record.ArmedProcess) bool { return unseen && !seen[p.PID] }
 	// What is not known (NaN) is not idle.
-	if len(j.gpus) == 0 || slices.ContainsFunc(j.gpus, func(g GPU) bool { return g.Busy != 0 }) {
+	if len(j.gpus) == 0 || slices.ContainsFunc(j.gpus, func(g GPU) bool { return g.Busy != 0 }) ||
+		slices.ContainsFunc(j.processes, elsewhere) {
 		j.idle = 0
 	} else if j.idle == 0 {
 		j.idle = now

@@ -46,8 +46,11 @@ type kept struct {
 	bytes    int64
 }
 
-// windows lists the windows in a folder, the oldest first.
-func windows(folder string) (list []*kept, err error) {
+// mostAhead is how far another host's clock may be ahead.
+const mostAhead = time.Minute
+
+// windows lists the windows in a folder, the oldest first. Those of the future are from before the clock was set back.
+func windows(folder string, now time.Time) (list []*kept, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -66,7 +69,13 @@ func windows(folder string) (list []*kept, err error) {
 		k.files = append(k.files, e.Name())
 		k.bytes += used(filepath.Join(folder, e.Name()))
 	}
-	slices.SortFunc(list, func(a, b *kept) int { return strings.Compare(a.at+a.stem, b.at+b.stem) })
+	last := now.Add(mostAhead).UTC().Format(windowTime)
+	slices.SortFunc(list, func(a, b *kept) int {
+		if (a.at > last) != (b.at > last) {
+			return strings.Compare(b.at, a.at)
+		}
+		return strings.Compare(a.at+a.stem, b.at+b.stem)
+	})
 	return list, nil
 }
 
@@ -88,21 +97,21 @@ func used(path string) (bytes int64) {
 
 // tidy removes the oldest windows of a folder until they take no more than some bytes, and are no more than some; 0 is
 // no bound. Files that are no window's stay. It returns how many were removed.
-func tidy(folder string, bytes int64, most int) (removed int, err error) {
+func tidy(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
 	err = invoker.Find().Do(func() error {
-		removed, err = tidyAs(folder, bytes, most)
+		removed, err = tidyAs(folder, now, bytes, most)
 		return err
 	})
 	return removed, err
 }
 
-func tidyAs(folder string, bytes int64, most int) (removed int, err error) {
+func tidyAs(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return 0, err
 	}
 	defer root.Close()
-	list, err := windows(folder)
+	list, err := windows(folder, now)
 	total := int64(0)
 	for _, k := range list {
 		total += k.bytes
@@ -130,7 +139,7 @@ func removeAs(folder, stem string) error {
 		return err
 	}
 	defer root.Close()
-	list, err := windows(folder)
+	list, err := windows(folder, time.Time{})
 	for _, k := range list {
 		if k.stem != stem {
 			continue

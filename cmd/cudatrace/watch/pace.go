@@ -14,7 +14,7 @@ type pace struct {
 	budget        float64       // largest share of the time
 	every, length time.Duration // shortest interval, and the time of a window
 	level         int           // the interval is every << level
-	took          time.Duration // the longest time that a window took, with starting and stopping
+	took          []float64     // s that the latest windows took, with starting and stopping
 	lost          []float64     // s that the latest windows whose cost is known took from the job
 }
 
@@ -26,8 +26,20 @@ const (
 // interval is the time from one window to the next.
 func (p *pace) interval() time.Duration { return p.every << p.level }
 
-// whole is the time of a window with its start and stop, in s: it can cost no more.
-func (p *pace) whole() float64 { return max(p.length, p.took).Seconds() }
+// whole is the time of a window with its start and stop, in s: it can cost no more. A recorder that stood still once is
+// the median's to leave out.
+func (p *pace) whole() float64 {
+	if len(p.took) == 0 {
+		return p.length.Seconds()
+	}
+	return max(p.length.Seconds(), median(p.took))
+}
+
+// lasted takes the time that a window has taken.
+func (p *pace) lasted(d time.Duration) { p.took = latest(append(p.took, d.Seconds())) }
+
+// latest are those of the last windows.
+func latest(list []float64) []float64 { return list[max(len(list)-keptCosts, 0):] }
 
 // known reports whether the cost of windows is known: where the steps differ, what they say of windows does, too.
 func (p *pace) known() bool { return len(p.lost) > 1 && p.spread() <= p.whole() }
@@ -59,11 +71,7 @@ func (p *pace) cost() (share, spread float64) {
 }
 
 // measured takes what a window has cost, in s.
-func (p *pace) measured(lost float64) {
-	if p.lost = append(p.lost, lost); len(p.lost) > keptCosts {
-		p.lost = p.lost[1:]
-	}
-}
+func (p *pace) measured(lost float64) { p.lost = latest(append(p.lost, lost)) }
 
 // adapt sets the interval: at once to a longer one that the budget asks for, by one level to a shorter one.
 func (p *pace) adapt() {

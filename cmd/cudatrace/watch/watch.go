@@ -43,7 +43,7 @@ type Options struct {
 
 // A Machine is where the service runs.
 type Machine interface {
-	Now() time.Time
+	Now() time.Time // by the wall clock alone, which is set at times
 	Monotonic() uint64
 	Await(until time.Time) (over bool) // over: a person ends the service
 	Armed() ([]record.ArmedProcess, error)
@@ -85,6 +85,9 @@ var (
 var Families = []*prometheus.Family{
 	windowsTotal, failedTotal, intervalNow, dutyNow, costNow, costErrorNow, stepNow, busyNow, threadsNow, stuckNow,
 }
+
+// mostEarly is how much earlier than its moment a window may begin.
+const mostEarly = time.Second
 
 // lookInterval is the longest time between two looks for armed processes and their steps.
 const lookInterval = 10 * time.Second
@@ -135,7 +138,7 @@ func Run(o Options, m Machine) error {
 		if s.Await(until) {
 			return nil
 		}
-		if j != nil {
+		if j != nil && !s.Now().Before(at.Add(-mostEarly)) { // else the clock was set back meanwhile
 			if err := s.look(); err != nil { // programs come and go meanwhile
 				return err
 			}
@@ -174,8 +177,11 @@ func (s *service) look() error {
 		if j == nil {
 			j = s.begin(key, groups[key])
 		}
-		if j.after.Sub(now) > time.Second { // the clock was set back
+		if j.after.Sub(now) > mostEarly { // the clock was set back
 			j.after = now
+		}
+		if late := now.Add(-j.interval()); j.after.Before(late) { // it was set forward, or the host was suspended
+			j.after = late
 		}
 		j.take(groups[key])
 		s.count(j)
@@ -252,7 +258,7 @@ func (s *service) window(j *job, at time.Time) {
 	s.windows++
 	name := base(j.name, s.Host, at)
 	s.tidy()
-	began := s.Now()
+	began := s.Monotonic()
 	var pids []int
 	for _, p := range j.processes {
 		if p.Recorded {
@@ -271,7 +277,8 @@ func (s *service) window(j *job, at time.Time) {
 	for _, c := range j.counters {
 		c.end(ended)
 	}
-	j.took, j.after = max(j.took, now.Sub(began)), now
+	j.lasted(time.Duration(ended - began))
+	j.after = now
 	if !now.After(at) { // it failed at once
 		j.after = at.Add(1)
 	}
@@ -342,7 +349,7 @@ func (j *job) free() bool {
 
 // tidy removes windows that are too many.
 func (s *service) tidy() {
-	if _, err := tidy(s.Folder, s.DiskLimit, s.Keep); err != nil {
+	if _, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep); err != nil {
 		s.once("old windows are not removed: " + err.Error())
 	}
 }

@@ -31,6 +31,7 @@ type program struct {
 	recorded bool          // by somebody else
 	stops    time.Duration // when it stops for good; 0 for never
 	spins    bool          // its GPU stays busy then
+	divided  bool          // its GPU is, into MIG instances
 
 	owed, done float64 // ns: of the step that has begun; that the program has lost to recordings
 	at         float64 // ns on the clock: the beginning of the latest step
@@ -62,6 +63,7 @@ type told struct{ cost, spread float64 }
 
 type recorded struct {
 	at, until time.Duration
+	clock     time.Time
 	base      string
 	pids      []int
 }
@@ -147,7 +149,7 @@ func (m *machine) Steps(pid int) (s record.Steps, ok bool) {
 }
 
 func (m *machine) Record(pids []int, base string) (string, error) {
-	w := recorded{at: m.now, base: base, pids: pids}
+	w := recorded{at: m.now, clock: m.Now(), base: base, pids: pids}
 	m.pass(2*time.Second+starting, pids)
 	w.until = m.now
 	m.windows = append(m.windows, w)
@@ -194,8 +196,11 @@ func (m *machine) GPUs() (list []GPU) {
 		if m.stopped(p) && !p.spins {
 			g.Busy = 0
 		}
-		if m.hidden {
+		if m.hidden || p.divided {
 			g.PIDs = nil
+		}
+		if g.Unseen = p.divided; p.divided {
+			g.Busy = math.NaN()
 		}
 		if m.unknown {
 			g.Busy = math.NaN()
@@ -426,7 +431,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Whichever way the clock steps, windows go on to come as often.
+// Whichever way the clock steps, in a window, too, windows go on to come as often, and have their moment in their name. One
+// that takes long does not make later ones rare.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	m := &machine{t: t, programs: []*program{{pid: 1, step: time.Second, slower: 1}}}
@@ -434,6 +440,12 @@ func TestClockSteps(t *testing.T) {
 		time.Hour: -5 * time.Hour, 2 * time.Hour: 9 * time.Hour, 3 * time.Hour: -time.Minute,
 	}
 	m.run(t, 4*time.Hour, Options{})
+	for _, w := range m.windows {
+		at, err := time.Parse(windowTime, w.base[strings.LastIndexByte(w.base, '-')+1:])
+		if apart := w.clock.Sub(at); err != nil || apart < -mostEarly || apart > time.Minute {
+			t.Errorf("a window at %s is named %s (%v)", w.clock, w.base, err)
+		}
+	}
 	for i, w := range m.windows[1:] {
 		if apart := w.at - m.windows[i].at; apart > 5*time.Minute {
 			t.Errorf("%s between the windows at %s and %s", apart, m.windows[i].at, w.at)
@@ -441,6 +453,21 @@ func TestClockSteps(t *testing.T) {
 	}
 	if len(m.windows) < 210 || m.windows[len(m.windows)-1].at < 4*time.Hour-5*time.Minute {
 		t.Errorf("%d windows", len(m.windows))
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1}}}
+	m.fail = func(window int) error {
+		switch window {
+		case 10:
+			m.pass(2*time.Minute, nil)
+		case 20:
+			m.clock += 5 * time.Hour
+		case 30:
+			m.clock -= 5 * time.Hour
+		}
+		return nil
+	}
+	if m.run(t, 4*time.Hour, Options{}); len(m.windows) < 53 {
+		t.Errorf("%d windows, of which one took long: %v", len(m.windows), m.windows)
 	}
 }
 
@@ -515,6 +542,21 @@ func TestStandstill(t *testing.T) {
 	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
 		t.Errorf("one rank computes, and it said %q", m.said)
 	}
+	// Who is on an instance of a divided GPU is not known: a whole GPU beside it says nothing of other processes.
+	for _, programs := range [][]*program{
+		{{pid: 1, divided: true}, {pid: 2, stops: time.Hour, until: time.Hour + time.Minute/2}},
+		{{pid: 1, job: "a", divided: true}, {pid: 2, job: "a", stops: time.Hour}},
+		{{pid: 1, divided: true, stops: time.Hour}},
+	} {
+		m = &machine{t: t, programs: programs}
+		if m.run(t, 2*time.Hour, Options{Quiet: true}); m.asked > 0 {
+			t.Errorf("a GPU is divided, and it looked %d times: %q", m.asked, m.said)
+		}
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1, divided: true}, {pid: 2, stops: time.Hour}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) != 1 || !strings.HasPrefix(m.said[0], "pid-2: its GPUs have been idle") {
+		t.Errorf("a GPU beside a divided one is idle, and it said %q", m.said)
+	}
 }
 
 // The service ends with the processes that were named, after some windows, and with the folder's error.
@@ -587,21 +629,22 @@ func TestTidy(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	at := func(n int) string { return base("a/b", "node", epoch.Add(time.Duration(n)*time.Hour)) }
-	for n := range 5 {
+	for n := range 5 { // the last one is from before the clock was set back
 		write(t, folder, at(n)+".cudatrace", 8000)
 		write(t, folder, at(n)+".parquet/work/run=a/x.parquet", 4000)
 	}
 	write(t, folder, base("c", "node", epoch)+".cudatrace.partial-1-A", 4000)
 	write(t, folder, "mine.cudatrace", 100_000)
-	list, err := windows(folder)
+	set := epoch.Add(3*time.Hour + time.Minute)
+	list, err := windows(folder, set)
 	if err != nil || len(list) != 6 {
 		t.Fatalf("%d windows, %v", len(list), err)
 	}
-	if removed, err := tidy(folder, 1<<30, 4); removed != 2 || err != nil {
+	if removed, err := tidy(folder, set, 1<<30, 4); removed != 2 || err != nil {
 		t.Errorf("removed %d, %v", removed, err)
 	}
-	list, _ = windows(folder)
-	if removed, err := tidy(folder, list[3].bytes+list[2].bytes, 0); removed != 2 || err != nil {
+	list, _ = windows(folder, set)
+	if removed, err := tidy(folder, set, list[3].bytes+list[2].bytes, 0); removed != 2 || err != nil {
 		t.Errorf("removed %d, %v", removed, err)
 	}
 	var left []string
@@ -609,11 +652,11 @@ func TestTidy(t *testing.T) {
 	for _, e := range entries {
 		left = append(left, e.Name())
 	}
-	want := []string{at(3) + ".cudatrace", at(3) + ".parquet", at(4) + ".cudatrace", at(4) + ".parquet", "mine.cudatrace"}
+	want := []string{at(2) + ".cudatrace", at(2) + ".parquet", at(3) + ".cudatrace", at(3) + ".parquet", "mine.cudatrace"}
 	if !slices.Equal(left, want) || err != nil {
 		t.Errorf("left are %v, %v; want %v", left, err, want)
 	}
-	if _, err := tidy(filepath.Join(folder, "none"), 0, 0); err == nil {
+	if _, err := tidy(filepath.Join(folder, "none"), set, 0, 0); err == nil {
 		t.Error("a folder that is not there")
 	}
 }

@@ -32,7 +32,7 @@ struct sim_config {
 	uint64_t callback_calls; /* CUDASIM_CUPTI_CALLBACK_CALLS: after so many calls another client's callback is in its place; 0: never */
 	uint64_t callback_skip;  /* CUDASIM_CUPTI_CALLBACK_SKIP: this call of the callback and the next are left out; 0: none */
 	uint64_t nvml_init_error; /* CUDASIM_NVML_INIT_ERROR: error that nvmlInit returns */
-	uint64_t nvml_mig;      /* CUDASIM_NVML_MIG: 1: the GPUs are divided into MIG instances */
+	uint64_t nvml_mig;      /* CUDASIM_NVML_MIG: bits of the GPUs that are divided into MIG instances */
 	uint64_t nvml_no_gpm;   /* CUDASIM_NVML_NO_GPM: 1: the GPUs are older than Hopper */
 	uint64_t nvml_no_history; /* CUDASIM_NVML_NO_HISTORY: 1: the driver keeps no history of power */
 	uint64_t nvml_nvlink;   /* CUDASIM_NVML_NVLINK: 1: NVLinks are active */

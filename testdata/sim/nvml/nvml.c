@@ -78,8 +78,7 @@ EXPORT int nvmlDeviceGetUUID(void *device, char *uuid, unsigned size)
 
 EXPORT int nvmlDeviceGetMigMode(void *device, unsigned *current, unsigned *pending)
 {
-	(void)device;
-	*current = *pending = (unsigned)sim_config()->nvml_mig;
+	*current = *pending = (unsigned)(sim_config()->nvml_mig >> nvml_sim_ordinal(device) & 1);
 	return 0;
 }
 

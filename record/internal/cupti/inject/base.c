@@ -22,7 +22,7 @@
  * time, while the recorder goes by the real one. NULL before a recording and without a vDSO: a system call then.
  */
 typedef int clock_fn(clockid_t, struct timespec *);
-static _Atomic(clock_fn *) kernel_clock;
+static CT_KEPT _Atomic(clock_fn *) kernel_clock;
 
 static void find_clock(void)
 {
@@ -235,6 +235,43 @@ void ct_pause(uint64_t ns)
 	ct_word_wait(&word, 0, ns);
 }
 
+#define OUT_WAIT (100 * CT_MS) /* a thread that does not run for longer costs the memory of one more copy */
+
+static CT_KEPT _Atomic uint32_t inside;
+static CT_KEPT atomic_bool shut;
+
+bool ct_come_in(void)
+{
+	atomic_fetch_add(&inside, 1);
+	if (!atomic_load(&shut))
+		return true;
+	atomic_fetch_sub(&inside, 1);
+	return false;
+}
+
+/* Nothing of this library's variables may be touched behind it. */
+void ct_go_out(void)
+{
+	atomic_fetch_sub(&inside, 1);
+}
+
+bool ct_shut(void)
+{
+	uint64_t deadline = ct_now() + OUT_WAIT;
+	atomic_store(&shut, true);
+	while (atomic_load(&inside) != 0 && ct_now() < deadline)
+		ct_pause(CT_MS);
+	bool empty = atomic_load(&inside) == 0;
+	if (!empty)
+		ct_open();
+	return empty;
+}
+
+void ct_open(void)
+{
+	atomic_store(&shut, false);
+}
+
 enum { FREE, TAKEN, WANTED };
 
 /* False when the lock was not to be had for so long. */
@@ -370,7 +407,7 @@ uint32_t ct_tid(void)
  */
 #define WATCHERS 3
 
-static _Atomic pid_t self;
+static CT_KEPT _Atomic pid_t self;
 static atomic_bool forked; /* known without a system call, after fork alone */
 static CT_KEPT _Atomic(void (*)(void)) watchers[WATCHERS];
 

@@ -30,6 +30,15 @@ void ct_free_all(void);
 /* A variable that outlives its recording, in a copy of this library that makes another one (meet.c). */
 #define CT_KEPT __attribute__((section("ct_kept")))
 
+/*
+ * Functions of ours that CUPTI, another client of it or the kernel may call at any time are counted, so that the variables
+ * of a copy can be made new while nobody is in one. False: they are made new at this moment.
+ */
+bool ct_come_in(void);
+void ct_go_out(void);
+bool ct_shut(void); /* false when somebody has not come out in time */
+void ct_open(void);
+
 /* All zero is a lock that is free. */
 struct ct_lock {
 	_Atomic uint32_t state;

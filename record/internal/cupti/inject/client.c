@@ -53,13 +53,14 @@ static struct ct_question leaving;
 
 static void leave(void)
 {
-	if (!ct_here() || ct_reached(CT_ENDED))
+	if (!ct_here() || !ct_come_in())
 		return;
 	int before = errno;
 	uint64_t deadline = ct_now() + LEAVE_WAIT;
-	uint32_t number = ct_ask(&leaving);
+	uint32_t number = ct_reached(CT_ENDED) ? 0 : ct_ask(&leaving);
 	while (number != 0 && ct_unanswered(&leaving, number) && !ct_reached(CT_ENDED) && ct_now() < deadline)
 		ct_await_answer(&leaving, number);
+	ct_go_out();
 	errno = before;
 }
 

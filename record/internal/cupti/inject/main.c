@@ -387,8 +387,14 @@ static bool end_late(uint64_t deadline)
 	return true;
 }
 
+/* Threads of the program and PyTorch may have addresses where callers were looked for, unless CUPTI was finalized. */
+static bool start_anew(void)
+{
+	return (ct_finalized() || !ct_seen_used()) && ct_start_anew();
+}
+
 extern const struct ct_copy cudatrace_copy;
-__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, ct_finalized, ct_start_anew, {ct_pool_scratch, ct_pool_release}};
+__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, ct_finalized, start_anew, {ct_pool_scratch, ct_pool_release}};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 

@@ -408,20 +408,22 @@ __attribute__((no_sanitize_address)) static void copy_data(bool back)
 }
 
 /*
- * Makes a copy of this library as it was when it was loaded; false when that cannot be. Called before each of its
- * recordings; behind the first one only if nobody will call functions of it any more.
+ * Makes a copy of this library as it was when it was loaded; false when that cannot be, because of a thread that is in it.
+ * Called before each of its recordings; behind the first one only if what CUPTI or the program may still call comes in by
+ * ct_come_in, or touches nothing but variables that are kept.
  */
 __attribute__((no_sanitize_address)) bool ct_start_anew(void)
 {
 	static CT_KEPT bool used;
 	if (used) {
-		if (!data)
+		if (!data || !ct_shut())
 			return false;
 		ct_free_all();
 		copy_data(true);
 		for (char *p = zeros; p < end; p++)
 			if (p < __start_ct_kept || p >= __stop_ct_kept)
 				*p = 0;
+		ct_open();
 	} else if (dl_iterate_phdr(find_data, NULL) && data) {
 		copy_data(false);
 	}
@@ -473,9 +475,8 @@ static void *wait_for_recorder(void *arg)
 				next->anew();
 		}
 		if (next && serve(next, last)) {
-			bool again = next->finalized();
-			last = again ? NULL : next; /* CUPTI holds no buffers then */
-			if (!again || next == first)
+			last = next->finalized() ? NULL : next;
+			if (next == first)
 				next = NULL;
 		}
 	}

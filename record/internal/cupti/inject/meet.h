@@ -34,8 +34,8 @@ struct ct_pool_before {
 struct ct_copy {
 	bool (*meet)(const struct ct_pool_before *before); /* begins a recording; false when there is no recorder */
 	bool (*over)(uint64_t deadline);                   /* waits for its end, and leaves as little behind as it can */
-	bool (*finalized)(void); /* whether CUPTI has been, behind it: nobody has addresses in the copy that is called any more */
-	bool (*anew)(void);      /* makes it as it was when it was loaded, then; false when that cannot be */
+	bool (*finalized)(void); /* whether CUPTI has been, behind it: it holds no buffers */
+	bool (*anew)(void);      /* makes it as it was when it was loaded, for another recording; false when that cannot be */
 	struct ct_pool_before pool;
 };
 

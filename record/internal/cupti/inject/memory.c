@@ -72,22 +72,31 @@ static void send(const struct ct_function *f, const char *data, uint64_t start)
 	ct_queue_record(&c, sizeof c, &c.end);
 }
 
-static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
+static void see(uint32_t cbid, const void *data)
 {
-	(void)user;
-	if (domain != DOMAIN_DRIVER || cbid >= CT_CBID_MAX || numbers[cbid] == 0 || !ct_here())
-		return;
 	char *start = (char *)(uintptr_t)pointer((const char *)data + CALLBACK_DATA);
 	uint64_t now = ct_now(), began;
-	sigset_t before;
-	int kept = errno;
-	ct_sigmask_block(&before);
 	memcpy(&began, start, sizeof began);
 	if (word((const char *)data + CALLBACK_SITE, 4) == SITE_ENTER) {
 		now = ct_switch_is_on() ? now : 0;
 		memcpy(start, &now, sizeof now);
 	} else if (began != 0 && began <= now) {
 		send(&functions[numbers[cbid] - 1], data, began);
+	}
+}
+
+static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
+{
+	sigset_t before;
+	int kept = errno;
+	(void)user;
+	if (domain != DOMAIN_DRIVER || cbid >= CT_CBID_MAX || !ct_here())
+		return;
+	ct_sigmask_block(&before);
+	if (ct_come_in()) {
+		if (numbers[cbid] != 0)
+			see(cbid, data);
+		ct_go_out();
 	}
 	ct_sigmask_restore(&before);
 	errno = kept;
@@ -184,6 +193,17 @@ static void count_missed(void)
 		ct_queue_lost(CT_LOST_MEMORY, &(struct ct_loss){.count = 1, .from = since, .to = ct_now()});
 }
 
+static void give(bool for_good)
+{
+	atomic_store(&returned, 0);
+	if (for_good)
+		atomic_store(&over, true);
+	if (unsubscribe()) {
+		atomic_store(&given, ct_now());
+		ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
+	}
+}
+
 /* A profiler in the program wants the subscription, or ends CUPTI: that is for good. */
 void ct_memory_leave(bool for_good)
 {
@@ -192,12 +212,9 @@ void ct_memory_leave(bool for_good)
 	if (!ct_here())
 		return;
 	ct_sigmask_block(&before);
-	atomic_store(&returned, 0);
-	if (for_good)
-		atomic_store(&over, true);
-	if (unsubscribe()) {
-		atomic_store(&given, ct_now());
-		ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
+	if (ct_come_in()) {
+		give(for_good);
+		ct_go_out();
 	}
 	ct_sigmask_restore(&before);
 	errno = kept;
@@ -206,8 +223,11 @@ void ct_memory_leave(bool for_good)
 /* A profiler has the subscription no more, or did not get it. */
 void ct_memory_return(void)
 {
-	if (ct_here() && atomic_load(&given) != 0)
+	if (!ct_here() || !ct_come_in())
+		return;
+	if (atomic_load(&given) != 0)
 		atomic_store(&returned, ct_now());
+	ct_go_out();
 }
 
 /* On the control thread, now and then. What CUPTI refuses, another profiler has: the next one that ends is waited for. */

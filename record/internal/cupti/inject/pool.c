@@ -14,6 +14,8 @@
  * when another CUPTI client registers its callbacks, CUPTI gives it the buffers that
  * it got from us, and such clients end with free. Leak checkers find the buffers through
  * the table.
+ *
+ * All of it is kept from one recording of this copy to the next: CUPTI may hold buffers meanwhile, and ask for more.
  */
 #include "pool.h"
 
@@ -45,44 +47,25 @@ static const struct {
 	unsigned shift, sixteenths;
 } tiers[SIZES] = {{0, 6}, {3, 7}, {6, 16}};
 
-static struct ct_lock lock;
-static struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
-static uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
-static uint32_t idle[SIZES]; /* the first, as its index and 1 */
-static size_t tier_size[SIZES], tier_limit[SIZES];
-static size_t used;   /* bytes allocated, of buffers that CUPTI holds or that are idle */
-static size_t out;    /* bytes of buffers that CUPTI holds */
-static size_t enough; /* of these: more, and CUPTI is flushed */
-static uint8_t *scratch;
-static size_t scratch_size;
+static CT_KEPT struct ct_lock lock;
+static CT_KEPT struct entry *table; /* from malloc: leak checkers do not look into mapped memory */
+static CT_KEPT uint32_t slots; /* a power of two, at least twice as many as there can be buffers */
+static CT_KEPT uint32_t idle[SIZES]; /* the first, as its index and 1 */
+static CT_KEPT size_t tier_size[SIZES], tier_limit[SIZES];
+static CT_KEPT size_t used;   /* bytes allocated, of buffers that CUPTI holds or that are idle */
+static CT_KEPT size_t out;    /* bytes of buffers that CUPTI holds */
+static CT_KEPT size_t enough; /* of these: more, and CUPTI is flushed */
+static CT_KEPT uint8_t *scratch; /* likewise from malloc */
+static CT_KEPT size_t scratch_size;
 static _Atomic uint64_t requests;
-static struct ct_pool_before former;
-static bool ended, left; /* the latter: to another client, who may free buffers of ours */
+static CT_KEPT struct ct_pool_before former;
+static CT_KEPT bool ended, left; /* the latter: to another client, who may free buffers of ours */
+static CT_KEPT bool gone;        /* CUPTI is finalized: what it held is of the recording before */
 
 static size_t at_least(size_t n, size_t least)
 {
 	n &= ~(size_t)7;
 	return n < least ? least : n;
-}
-
-bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
-{
-	size_t largest = memory / 4;
-	if (buffer_size > largest)
-		buffer_size = largest;
-	for (unsigned i = 0; i < SIZES; i++) {
-		tier_size[i] = at_least(buffer_size >> tiers[i].shift, MIN_BUFFER);
-		tier_limit[i] = memory / 16 * tiers[i].sixteenths;
-	}
-	enough = memory / 4;
-	for (slots = 64; slots < memory / MIN_BUFFER * 2; slots *= 2)
-		;
-	table = ct_has_room(slots * sizeof *table) ? calloc(slots, sizeof *table) : NULL;
-	if (!table || null_allowed)
-		return table != NULL;
-	scratch_size = tier_size[SIZES - 1];
-	scratch = ct_alloc(scratch_size);
-	return scratch != NULL;
 }
 
 /* The entry of a buffer, or the free one where it belongs; NULL without. Under the lock. */
@@ -106,6 +89,74 @@ static struct entry *take_idle(void)
 		return e;
 	}
 	return NULL;
+}
+
+static void put_idle(struct entry *e)
+{
+	e->next = idle[e->tier];
+	idle[e->tier] = (uint32_t)(e - table) + 1;
+}
+
+/* The buffers of the recording before go to a new table. Under the lock. Returns the old table. */
+static struct entry *move(struct entry *fresh, uint32_t count)
+{
+	struct entry *old = table;
+	uint32_t before = old && !gone ? slots : 0;
+	table = fresh, slots = count, used = out = 0;
+	for (unsigned i = 0; i < SIZES; i++)
+		idle[i] = 0;
+	for (const struct entry *e = old; e < old + before; e++) {
+		if (!e->buffer || e->buffer == FREED)
+			continue;
+		struct entry *to = find(e->buffer);
+		*to = *e;
+		used += e->size;
+		if (e->next == HELD)
+			out += e->size;
+		else
+			put_idle(to);
+	}
+	return old;
+}
+
+/* There are as many slots as buffers of the recording before need, too. */
+static uint32_t slots_for(size_t memory)
+{
+	uint32_t count = 64;
+	size_t buffers = memory / MIN_BUFFER;
+	ct_lock(&lock);
+	for (uint32_t i = 0; table && i < slots; i++)
+		buffers += table[i].buffer && table[i].buffer != FREED;
+	ct_unlock(&lock);
+	while (count < buffers * 2)
+		count *= 2;
+	return count;
+}
+
+bool ct_pool_start(size_t memory, size_t buffer_size, bool null_allowed)
+{
+	uint32_t count = slots_for(memory);
+	struct entry *fresh = ct_has_room(count * sizeof *table) ? calloc(count, sizeof *table) : NULL;
+	size_t largest = memory / 4;
+	if (!fresh)
+		return false;
+	if (buffer_size > largest)
+		buffer_size = largest;
+	ct_lock(&lock);
+	for (unsigned i = 0; i < SIZES; i++) {
+		tier_size[i] = at_least(buffer_size >> tiers[i].shift, MIN_BUFFER);
+		tier_limit[i] = memory / 16 * tiers[i].sixteenths;
+	}
+	enough = memory / 4;
+	struct entry *old = move(fresh, count);
+	ended = left = gone = false;
+	ct_unlock(&lock);
+	free(old);
+	if (null_allowed || scratch)
+		return true;
+	scratch_size = tier_size[SIZES - 1];
+	scratch = malloc(scratch_size);
+	return scratch != NULL;
 }
 
 /* Reserves memory for a new buffer and says of which size; 0 when none is left. */
@@ -155,24 +206,34 @@ static uint8_t *get(size_t *size, bool *low)
 	return buffer || *size == 0 ? buffer : create(*size, tier, total);
 }
 
+/* A buffer for CUPTI, NULL without. */
+static uint8_t *ask(size_t *size)
+{
+	bool low = false;
+	uint8_t *buffer = ct_here() ? get(size, &low) : NULL;
+	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
+	if (low)
+		ct_wake_flush();
+	if (!buffer && ct_here())
+		ct_open_missed(ct_now()); /* without a record, the end of the call may go unnoticed */
+	return buffer;
+}
+
 /* CUPTI's request for a buffer; called on any thread of the program. */
 void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
 	sigset_t before;
 	*max_records = 0; /* as many as fit */
-	bool low = false;
 	ct_sigmask_block(&before);
-	*buffer = ct_here() ? get(size, &low) : NULL;
+	bool in = ct_come_in();
+	*buffer = in ? ask(size) : NULL;
+	if (!*buffer) {
+		*buffer = scratch;
+		*size = scratch_size;
+	}
+	if (in)
+		ct_go_out();
 	ct_sigmask_restore(&before);
-	atomic_fetch_add_explicit(&requests, 1, memory_order_relaxed);
-	if (low)
-		ct_wake_flush();
-	if (*buffer)
-		return;
-	if (ct_here())
-		ct_open_missed(ct_now()); /* without a record, the end of the call may go unnoticed */
-	*buffer = scratch;
-	*size = scratch_size;
 }
 
 /* How often CUPTI has asked. */
@@ -197,8 +258,7 @@ void ct_pool_release(uint8_t *buffer)
 	bool own = e && e->buffer, over = own && ended, passes = !own && !left;
 	if (own) {
 		out -= e->size;
-		e->next = idle[e->tier];
-		idle[e->tier] = (uint32_t)(e - table) + 1;
+		put_idle(e);
 	}
 	ct_unlock(&lock);
 	if (over)
@@ -221,10 +281,11 @@ void ct_pool_leave(void)
 	ct_unlock(&lock);
 }
 
-/* Called before a recording that is not the first one of the process. */
+/* Called before a recording that is not the first one of the process. The one before may be this copy's own. */
 void ct_pool_after(const struct ct_pool_before *b)
 {
-	former = *b;
+	if (b->release != ct_pool_release)
+		former = *b;
 }
 
 /* CUPTI, which is finalized, has given all buffers back. Leak checkers find those that it has not through the table. */
@@ -232,6 +293,7 @@ void ct_pool_forget(void)
 {
 	ct_lock(&lock);
 	struct entry *all = out == 0 ? table : NULL;
+	gone = true;
 	if (all)
 		table = NULL, slots = 0;
 	ct_unlock(&lock);

@@ -307,6 +307,12 @@ void ct_seen_forget(void)
 		pthread_key_delete(key);
 }
 
+/* Whether threads have addresses in the rings. */
+bool ct_seen_used(void)
+{
+	return keyed;
+}
+
 /* How many rings there are in so much memory, and words in all of them. The first ones are large. */
 static size_t divide(size_t memory, size_t *large, size_t *words)
 {

@@ -97,6 +97,7 @@ struct ct_thread {
 size_t ct_seen_size(size_t memory);
 bool ct_seen_start(size_t memory);
 void ct_seen_forget(void);
+bool ct_seen_used(void);
 struct ct_thread *ct_seen_thread(void);
 bool ct_seen_add(struct ct_thread *t, struct ct_seen call);
 void ct_seen_drop(uint64_t time);

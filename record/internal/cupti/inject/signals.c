@@ -163,17 +163,32 @@ static bool leave(int sig)
 	return true;
 }
 
+/* Such moments are short: the thread that makes variables new takes no signals. */
+static bool come_in(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		if (ct_come_in())
+			return true;
+		ct_pause(CT_MS);
+	}
+	return false;
+}
+
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {
 	if ((info->si_code > 0 && ct_guard_leave(context)) || (sig == SIGTRAP && info->si_code == BREAKPOINT))
 		return;
-	int kept = errno, what = ct_ours() ? (int)judge(sig, info) : DIE;
+	int kept = errno;
+	bool in = ct_ours() && come_in();
+	int what = in ? (int)judge(sig, info) : DIE;
 	bool may_leave = what == HAND_OVER && !own_fault(sig, info) && between_instructions(context);
 	bool may_die = what != HAND_OVER || ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, may_leave);
 	if (!may_die && !leave(sig))
 		may_die = ct_handover(CT_BYE_SIGNAL, (uint32_t)sig, false);
 	if (what != NOTHING && may_die)
 		die(sig, info);
+	if (in)
+		ct_go_out();
 	errno = kept;
 }
 
@@ -181,19 +196,24 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 static void on_exit_signal(int sig, siginfo_t *info, void *context)
 {
 	(void)sig, (void)context;
-	if (!ct_ours())
+	if (!ct_ours() || !come_in())
 		return;
 	uint64_t now = ct_now(), last = atomic_exchange(&asked_last, now);
 	if (info->si_code == SI_KERNEL || now > last + EXIT_PAUSE)
 		ct_handover(CT_BYE_ASKED, 0, false);
+	ct_go_out();
 }
 
-/* Installs a handler where there is none; false where there is, or the program ignores the signal. */
+/* Installs a handler where there is none or still ours; false where there is, or the program ignores the signal. */
 static bool take(int sig, void (*handler)(int, siginfo_t *, void *), int flags)
 {
 	struct sigaction ours = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_ONSTACK | flags}, was;
 	sigemptyset(&ours.sa_mask);
-	if (sigaction(sig, NULL, &was) != 0 || was.sa_handler != SIG_DFL || sigaction(sig, &ours, &was) != 0)
+	if (sigaction(sig, NULL, &was) != 0)
+		return false;
+	if (was.sa_sigaction == handler) /* see ct_signals_end */
+		return true;
+	if (was.sa_handler != SIG_DFL || sigaction(sig, &ours, &was) != 0)
 		return false;
 	if (was.sa_handler == SIG_DFL)
 		return true;

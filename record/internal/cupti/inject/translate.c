@@ -584,11 +584,15 @@ void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, s
 	if (!buffer || !ct_here())
 		return;
 	ct_sigmask_block(&before);
-	ct_delivered_buffer();
-	const struct ct_cupti *api = atomic_load(&active);
+	bool in = ct_come_in();
+	const struct ct_cupti *api = in ? atomic_load(&active) : NULL;
+	if (in)
+		ct_delivered_buffer();
 	if (api && valid <= size)
 		read_buffer(api, context, stream, buffer, valid);
 	if (!ct_pool_scratch(buffer))
 		ct_pool_release(buffer);
+	if (in)
+		ct_go_out();
 	ct_sigmask_restore(&before);
 }
