@@ -336,6 +336,32 @@ func TestArmedBeforeCUDA(t *testing.T) {
 	p.end(t, "told failed=0 children=0", fmt.Sprintf("counts kernels=%d copies=1 sets=1", n))
 }
 
+// TestArmedNobodyElse looks for another client where there is none, while records are off: CUPTI that is switched on late has
+// no record then. The program idles, and ends.
+func TestArmedNobodyElse(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	record := func(options ...string) *background {
+		p.await(t, "is armed: it waits for a recorder")
+		b := startInBackground(t, append(options, "--calls", "none", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
+		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
+		return b
+	}
+	idles := record("--flush-interval", "20ms", "--delay", "500ms", "-d", "100ms")
+	codes := []int{idles.end(t)}
+	ends := record("--delay", "1h")
+	p.end(t, "told failed=0 children=0", "counts kernels=0 copies=1 sets=1")
+	if codes = append(codes, ends.end(t)); !slices.Equal(codes, []int{0, 0}) {
+		t.Errorf("exit codes %d", codes)
+	}
+	for _, b := range []*background{idles, ends} {
+		if strings.Contains(b.recording.stderr, "taken over") {
+			t.Errorf("%s", b.recording.stderr)
+		}
+	}
+}
+
 // TestArmedAlone leaves a process alone whose own profiler uses CUPTI, and one in a sandbox.
 func TestArmedAlone(t *testing.T) {
 	t.Parallel()
@@ -348,10 +374,12 @@ func TestArmedAlone(t *testing.T) {
 			p := startArmed(t)
 			p.expect(t, "ready")
 			p.tell(t, line)
-			b := p.record(t, saidCalls)
+			b := startInBackground(t, "--detach", "--flush-interval", "50ms", "-p", fmt.Sprint(p.cmd.Process.Pid))
+			b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), saidCalls) })
 			p.tell(t, "launch 30")
 			b.stop(t)
-			if b.Kernels != 0 || b.Launches != 30 || !strings.Contains(b.recording.stderr, why) {
+			said := b.recording.stderr
+			if b.Kernels != 0 || b.Launches != 30 || !strings.Contains(said, why) || strings.Contains(said, "CUPTI stays") {
 				t.Errorf("%d kernels, %d launches\n%s", b.Kernels, b.Launches, b.recording.stderr)
 			}
 			p.end(t, "told failed=0 children=0", "counts kernels=30 copies=1 sets=1")

@@ -363,9 +363,10 @@ void ct_client_end(void)
  *
  * From CUDA 13 on a thread has a buffer of its own, so that record depends on nothing
  * that the program does. In older releases a kernel that runs for long may keep the
- * record back, and nothing is concluded there.
+ * record back, and nothing is concluded there. Where CUPTI was switched on late, such a call has none: there the
+ * flush itself has one, of what it costs, while the records of work are on.
  */
-#define PROOFS 3 /* calls without a record before it is believed */
+#define PROOFS 3 /* calls without a record before it is believed; records of flushes before they are counted on */
 
 static uint64_t last_seen;
 static unsigned missed;
@@ -378,7 +379,7 @@ static uint64_t seen(void)
 /* False when no such call could be made. */
 static bool call_with_record(const struct ct_cupti *api)
 {
-	bool on = ct_switch_is_on() && ct_wanted_name(DOMAIN_DRIVER, CBID_CUDEVICEGETCOUNT) != 0;
+	bool on = ct_switched_late() || (ct_switch_is_on() && ct_wanted_name(DOMAIN_DRIVER, CBID_CUDEVICEGETCOUNT) != 0);
 	if (!on && api->enable_driver_api(CBID_CUDEVICEGETCOUNT, 1) != 0)
 		return false;
 	ct_flush_begin();
@@ -391,7 +392,8 @@ static bool call_with_record(const struct ct_cupti *api)
 
 static bool can_tell(const struct ct_cupti *api)
 {
-	return ct_recording()->watch_clients && api->version >= CUPTI_V13_0 && api->enable_driver_api;
+	bool told = ct_switched_late() ? ct_switch_is_on() && ct_delivered_flushes() >= PROOFS : api->enable_driver_api != NULL;
+	return ct_recording()->watch_clients && api->version >= CUPTI_V13_0 && told;
 }
 
 /* True when CUPTI's records go to somebody else. */

@@ -177,20 +177,25 @@ enum how_far { UNFLUSHED, FLUSHED, FINALIZED };
 
 static void detach(enum how_far how_far)
 {
-	if (!ct_enter_cupti())
+	const struct ct_cupti *api = ct_recording()->api;
+	if (!ct_enter_cupti()) {
+		uint32_t is = 0;
+		if (how_far == FINALIZED && (!api || ct_reached(CT_ENDED))) /* never on, or left to another client */
+			atomic_compare_exchange_strong(ct_link_door(), &is, api ? CT_DOOR_FAILED : CT_DOOR_OVER);
 		return;
+	}
 	if (how_far == UNFLUSHED)
 		ct_complete_start(NULL);
 	ct_link_switching(true);
 	ct_memory_end();
-	ct_disable(ct_recording()->api, how_far != UNFLUSHED);
+	ct_disable(api, how_far != UNFLUSHED);
 	ct_sender_until(ct_now());
 	if (how_far != UNFLUSHED)
 		ct_flush_now(CT_FINISHED);
 	ct_link_switching(false);
 	ct_complete_start(NULL);
 	if (how_far == FINALIZED)
-		finalize(ct_recording()->api);
+		finalize(api);
 	ct_leave_cupti(true);
 }
 

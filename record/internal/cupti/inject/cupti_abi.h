@@ -127,6 +127,7 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define OVERHEAD_START 24
 #define OVERHEAD_END 32
 #define OVERHEAD_MIN 40
+#define OVERHEAD_FLUSH 65536u /* CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH */
 
 /* CUpti_ActivityMarker2 */
 #define MARKER_FLAGS 4

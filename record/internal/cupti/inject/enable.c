@@ -429,6 +429,12 @@ bool ct_switch_is_on(void)
 	return is;
 }
 
+/* Whether records of single calls cannot be had any more. */
+bool ct_switched_late(void)
+{
+	return late;
+}
+
 void ct_switch_pause(const struct ct_cupti *api, bool value)
 {
 	change(api, &paused, value, true);

@@ -23,6 +23,7 @@ void ct_disable(const struct ct_cupti *api, bool linger);
 
 /* The records of work. */
 bool ct_switch_is_on(void);
+bool ct_switched_late(void);
 void ct_switch_range(const struct ct_cupti *api);
 void ct_switch_pause(const struct ct_cupti *api, bool paused);
 void ct_switch_leave(void);

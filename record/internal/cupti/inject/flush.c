@@ -17,7 +17,7 @@
  * What has been delivered: buffers, the time of the last one, and the newest calls and work in them. translate.c notes
  * it in CUPTI's callbacks: nothing here waits or takes a lock.
  */
-static _Atomic uint64_t buffers;
+static _Atomic uint64_t buffers, flushes;
 static _Atomic uint64_t last; /* when a buffer came, or recording began */
 
 static _Atomic uint32_t newest_call, newest_success, newest_work; /* correlation IDs, which grow */
@@ -37,6 +37,11 @@ void ct_delivered_buffer(void)
 uint64_t ct_delivered_buffers(void)
 {
 	return atomic_load(&buffers);
+}
+
+uint64_t ct_delivered_flushes(void)
+{
+	return atomic_load(&flushes);
 }
 
 uint64_t ct_delivered_last(void)
@@ -64,6 +69,7 @@ void ct_delivered_add(const struct ct_delivery *d)
 	raise_to(&newest_success, d->newest_success);
 	raise_to(&newest_work, d->newest_work);
 	atomic_fetch_add(&awaited, d->awaited);
+	atomic_fetch_add(&flushes, d->flushes);
 }
 
 /* From now on work of the calls known so far is counted. A call that failed has none. */

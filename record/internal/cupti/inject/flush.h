@@ -8,6 +8,7 @@
 void ct_delivered_start(void);
 void ct_delivered_buffer(void);
 uint64_t ct_delivered_buffers(void);
+uint64_t ct_delivered_flushes(void);
 uint64_t ct_delivered_last(void);
 uint64_t ct_delivered_again(uint64_t now);
 
@@ -16,6 +17,7 @@ struct ct_delivery {
 	uint32_t newest_call, newest_success; /* largest ID: of a call that makes work, of one that has not failed */
 	uint32_t newest_work;                 /* of work */
 	uint32_t awaited;                     /* pieces of work that were awaited */
+	uint32_t flushes;                     /* what flushes cost, a record each */
 };
 void ct_delivered_add(const struct ct_delivery *d);
 uint32_t ct_delivered_target(void);

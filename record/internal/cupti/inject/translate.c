@@ -383,6 +383,7 @@ static void put_overhead(struct batch *b, const unsigned char *r)
 		.overhead_kind = u32(r, OVERHEAD_KIND),
 		.object_kind = u32(r, OVERHEAD_OBJECT_KIND),
 	};
+	b->delivery.flushes += o.overhead_kind == OVERHEAD_FLUSH;
 	times(b, u64(r, OVERHEAD_START), u64(r, OVERHEAD_END), &o.start, &o.end);
 	append(b, &o, sizeof o, o.start);
 }
