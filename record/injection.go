@@ -236,7 +236,6 @@ func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 func late(c cupti.GoConfig) cupti.GoConfig {
 	c.Late, c.Callers = true, false
 	c.Calls = nil // those of the calls that create GPU work alone, at the runtime
-	c.Records &^= cupti.RecordNVTX
 	return c
 }
 
