@@ -192,6 +192,8 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
 	if len(s.opts.PIDs) > 0 {
 		c.Door = s.opts.Detach
+		p.python.configure(&c)
+		c.Python = c.Interpreter != nil // CUDA has long started, and so has Python
 		return late(c)
 	}
 	if !p.late {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/pipetest"
+	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
 var markerLine = regexp.MustCompile(`(?m)^marker .* flags=(\S+) .* name="?(.*?)"? domain="?(\w*)"?$`)
@@ -69,4 +73,34 @@ func TestArmedNVTX(t *testing.T) {
 			p.end(t, "told failed=0 children=0", "counts kernels=16 copies=1 sets=1")
 		})
 	}
+}
+
+// TestArmedPython records a Python program several times: with --detach all calls have their Python lines, and its ranges
+// have the calls in them. A range of the module costs little while nobody records.
+func TestArmedPython(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		folder := t.TempDir()
+		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py",
+			must.Get(filepath.Abs("../../packaging/python"))(t))
+		program.Env = append(program.Env, "TMPDIR="+folder)
+		input, output := pipetest.Start(t, program)
+		defer func() { input.Close(); program.Wait() }()
+		if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+			t.Fatalf("it said %q, %v", line, err)
+		}
+		for n, options := range []string{"--calls none --detach", "--detach", "--calls none --detach", "--calls none"} {
+			log := filepath.Join(folder, fmt.Sprint(n))
+			args := append(strings.Fields(options), "-d", "300ms", "--no-convert", "-o", log, "-p", fmt.Sprint(program.Process.Pid))
+			if out, err := exec.Command("cudatrace", append([]string{"record"}, args...)...).CombinedOutput(); err != nil ||
+				!strings.Contains(string(out), "nothing lost") {
+				t.Errorf("%s: %v\n%s", options, err, out)
+			}
+			said := printedStats(t, log+".cudatrace", "--nvtx", "turn", "--report", "python")
+			has := strings.Contains(said, "100.0 % of") && strings.Contains(said, "stepping.py:19 <module>")
+			if has != strings.Contains(options, "--detach") {
+				t.Errorf("%s: %s", options, said)
+			}
+		}
+	})
 }

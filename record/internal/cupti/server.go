@@ -398,9 +398,10 @@ type Entrance struct {
 	Owner    Owner
 }
 
-// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances.
-func Join(sink Sink, entrances []Entrance) (*Server, error) {
-	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet()}, false)
+// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances. python is as in
+// Options.
+func Join(sink Sink, entrances []Entrance, python *PythonLog) (*Server, error) {
+	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet(), python: python}, false)
 }
 
 // InjectionVar is the environment variable that names the library which the CUDA driver loads

@@ -167,7 +167,7 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 {
 	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api;
 	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
-	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
+	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains, late))
 		chains = python = false;
 	if ((wish->flags & CT_GO_TORCH) && (chains || python))
 		ct_torch_start(wish->memory_for_torch);
