@@ -147,7 +147,7 @@ func (s *Steps) limit(l *log, f *tracelog.Filter, none *NoStepError) error {
 func (s *Steps) ranges(l *log, f tracelog.Filter) (all []stepRange, err error) {
 	err = l.markers(f, func(m *tracelog.Marker) error {
 		switch {
-		case m.Flags&tracelog.MarkerStart == 0 || !s.Match(m.Name, m.Domain):
+		case m.Flags&(tracelog.MarkerStart|tracelog.MarkerBefore) != tracelog.MarkerStart || !s.Match(m.Name, m.Domain):
 			return nil
 		case len(all) == mostSteps:
 			return fmt.Errorf("%s has more than %s ranges that are steps", l.Name, figures.Group(mostSteps))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -42,7 +43,9 @@ func TestStepsOf(t *testing.T) {
 	module := must.Get(filepath.Abs("../packaging/python"))(t)
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
 		cmd := exec.Command(p.Path, "-c", stepping, module)
-		cmd.Env = []string{"CUDA_INJECTION64_PATH=/nowhere/libcudatrace.so"}
+		folder := t.TempDir()
+		must.Do(t, os.WriteFile(filepath.Join(folder, "armed"), nil, 0o600))
+		cmd.Env = []string{"CUDA_INJECTION64_PATH=" + folder + "/libcudatrace.so"}
 		input, output := pipetest.Start(t, cmd)
 		defer cmd.Wait()
 		defer input.Close()

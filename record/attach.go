@@ -232,7 +232,7 @@ func (s *session) join(calls []*cupti.ArmedCall) {
 	for _, c := range calls {
 		entrances = append(entrances, c.Entrance)
 	}
-	server, err := cupti.Join(s.records(), entrances)
+	server, err := cupti.Join(s.records(), entrances, s.pythons)
 	if err != nil {
 		s.report.miss(0, "only calls are recorded, although processes are armed: "+err.Error())
 		for _, c := range calls {

@@ -192,6 +192,8 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	c.NoCUPTI = !work && s.calls.source != CallsCUPTI
 	if len(s.opts.PIDs) > 0 {
 		c.Door = s.opts.Detach
+		p.python.configure(&c)
+		c.Python = c.Interpreter != nil // CUDA has long started, and so has Python
 		return late(c)
 	}
 	if !p.late {
@@ -236,7 +238,6 @@ func apiRecords(chosen []*cudaapi.Function, driver, work bool) []string {
 func late(c cupti.GoConfig) cupti.GoConfig {
 	c.Late, c.Callers = true, false
 	c.Calls = nil // those of the calls that create GPU work alone, at the runtime
-	c.Records &^= cupti.RecordNVTX
 	return c
 }
 

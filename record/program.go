@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -104,24 +103,22 @@ func RunArmed(program string, args []string, say func(string)) error {
 			ExitNotExecutable, fmt.Sprintf("%s: cannot be started as the user who called sudo: %s", path, errno.Words(err)),
 		}
 	}
-	setting, err := arm(path, env)
+	library, err := arm(path, env)
 	switch {
 	case err != nil:
 		say(fmt.Sprintf("%s runs unarmed: %v", filepath.Base(program), err))
-	case setting != "":
-		env = append(slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, cupti.InjectionVar+"=") }),
-			setting)
+	case library != "":
+		env = cupti.ArmedEnviron(env, library)
 	}
 	err = startError(program, syscall.Exec(path, append([]string{program}, args...), env))
-	if setting != "" {
-		cupti.Disarm(setting)
+	if library != "" {
+		cupti.Disarm(library)
 	}
 	return err
 }
 
-// arm makes what an armed program needs, and returns the setting by which CUDA finds it: "" if env has such a
-// setting.
-func arm(path string, env []string) (setting string, err error) {
+// arm makes what an armed program needs, and returns the library that CUDA is to load: "" if env has one.
+func arm(path string, env []string) (library string, err error) {
 	if other := cupti.Conflict(env); other != "" {
 		return "", errors.New(other + " is set: another tool (nsys, ncu, compute-sanitizer), or 'cudatrace record', is " +
 			"recording already")

@@ -63,8 +63,8 @@ func (o *Options) withoutPython() string {
 	switch {
 	case o.GPU == GPUNone:
 		return "they come with CUPTI's records"
-	case len(o.PIDs) > 0:
-		return "only a program that is recorded from its start has them"
+	case len(o.PIDs) > 0 && !o.Detach: // each recording would leave something in the process that threads have only so many of
+		return "of a program that runs already only a recording with --detach has them"
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func (s *session) refusePython(pid uint32, p *python, why string) {
 
 // configure adds to the answer to a process's hello what it needs to read frames.
 func (p *python) configure(c *cupti.GoConfig) {
-	if p != nil && !p.refused && !c.Late && !c.NoCUPTI {
+	if p != nil && !p.refused && !c.NoCUPTI {
 		c.Python, c.Interpreter = true, p.found
 	}
 }

@@ -60,7 +60,7 @@ func StepsOf(pid int) (s Steps, ok bool) {
 // stepsLook is the time between two looks at the steps of a process.
 const stepsLook = 250 * time.Millisecond
 
-// An armedSteps follows the steps of a process into the log. NVTX is not recorded in an armed process.
+// An armedSteps follows the steps of a process into the log.
 type armedSteps struct {
 	pid, tid uint32
 	next     uint64 // the first step that was not seen
@@ -148,15 +148,18 @@ func (a *armedSteps) take(read func(word, words uint64) ([]uint64, error), clock
 	a.next = count
 }
 
+// firstStepID is more than any ID of a range that the injected library records.
+const firstStepID = 1 << 31
+
 // begin logs that a step has begun, and the one before ended.
 func (a *armedSteps) begin(id, at uint64, number int64) {
 	m := tracelog.Marker{PID: a.pid, TID: a.tid, Time: at}
 	if a.open != 0 {
 		end := m
-		end.Flags, end.ID = tracelog.MarkerEnd, uint32(a.open)
+		end.Flags, end.ID = tracelog.MarkerEnd, firstStepID|uint32(a.open)
 		a.log(&end)
 	}
-	m.Flags, m.ID, m.Name = tracelog.MarkerStart, uint32(id), "step "+strconv.FormatInt(number, 10)
+	m.Flags, m.ID, m.Name = tracelog.MarkerStart, firstStepID|uint32(id), "step "+strconv.FormatInt(number, 10)
 	a.log(&m)
 	a.open, a.last = id, at
 }

@@ -46,7 +46,7 @@ type torch struct {
 
 // readsOperators reports whether operators are recorded in processes with PyTorch.
 func (s *session) readsOperators() bool {
-	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutPython() == ""
+	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutPython() == "" && len(s.opts.PIDs) == 0
 }
 
 var torchLibrary = regexp.MustCompile(`^libtorch_cpu[-.].*so[.0-9]*$`)

@@ -29,7 +29,7 @@ var enumerations = map[string]func(uint64) string{
 	"api.domain":             listed("", "driver", "runtime"),
 	"api.flags":              bits("unfinished"),
 	"call.flags":             bits("unfinished", "no_return"),
-	"marker.flags":           bits("mark", "start", "end"),
+	"marker.flags":           bits("mark", "start", "end", "", "", "", "", "before"),
 	"memcpy.copy_kind":       named(cudaapi.MemcpyKindName),
 	"memcpy.src_kind":        named(cudaapi.MemoryKindName),
 	"memcpy.dst_kind":        named(cudaapi.MemoryKindName),

@@ -74,11 +74,12 @@ const (
 	NoteWarning = 1
 )
 
-// Flags of a Marker, CUpti_ActivityFlag.
+// Flags of a Marker: CUpti_ActivityFlag, and one of ours.
 const (
 	MarkerInstant = 1 << 0
 	MarkerStart   = 1 << 1
 	MarkerEnd     = 1 << 2
+	MarkerBefore  = 1 << 7 // of a start: the range began before the recording, whose beginning the time is
 )
 
 // What is known of an NCCLCall: bits of its Known.

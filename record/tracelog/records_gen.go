@@ -281,7 +281,7 @@ type Overhead struct {
 type Marker struct {
 	PID    uint32
 	TID    uint32
-	Flags  uint32 // MarkerInstant, MarkerStart, MarkerEnd
+	Flags  uint32 // MarkerInstant, MarkerStart, MarkerEnd, MarkerBefore
 	ID     uint32 // number of the range, the same at both ends
 	Time   uint64
 	Name   string // its name, empty at the end of a range

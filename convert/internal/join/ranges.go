@@ -101,6 +101,9 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	}
 	sp := r.begin(m)
 	sp.Open = true
+	if m.Flags&tracelog.MarkerBefore != 0 {
+		sp.Flags = timeline.CutBefore
+	}
 	l := r.lanes[laneKey{m.TID, m.Domain}]
 	of := &timeline.Range{Thread: l.track.Thread, Name: sp.Name, Domain: m.Domain, Step: r.step(m)}
 	if m.Domain == timeline.NCCLDomain {
@@ -111,9 +114,9 @@ func (r *nvtxRanges) start(m *tracelog.Marker) {
 	r.open[m.ID] = &openRange{sp, laneKey{m.TID, m.Domain}, of}
 }
 
-// step returns the step that a range is, nil for none.
+// step returns the step that a range is, nil for none. One that began before the recording is not whole.
 func (r *nvtxRanges) step(m *tracelog.Marker) *timeline.Step {
-	if !r.out.steps.Match(m.Name, m.Domain) {
+	if m.Flags&tracelog.MarkerBefore != 0 || !r.out.steps.Match(m.Name, m.Domain) {
 		return nil
 	}
 	_, n := pattern.Stem(m.Name)
@@ -176,7 +179,7 @@ func (r *nvtxRanges) unfinished(o *openRange) {
 	if !o.Open {
 		return
 	}
-	o.Open, o.End, o.Flags = false, max(r.horizon, o.Start), timeline.Unfinished
+	o.Open, o.End, o.Flags = false, max(r.horizon, o.Start), o.Flags|timeline.Unfinished
 }
 
 // finish ends the unended ranges and puts all spans on their tracks.

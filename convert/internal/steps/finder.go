@@ -119,7 +119,7 @@ func (s *Finder) End(e *timeline.SpanEnd) {
 
 // find returns the kind and the number of a range; the kind is nil for one that cannot be a step.
 func (s *Finder) find(t *timeline.Track, sp *timeline.Span) (k *Kind, number int64) {
-	if t.Category != timeline.NVTX || sp.Flags&timeline.Unfinished != 0 {
+	if t.Category != timeline.NVTX || sp.Flags&(timeline.Unfinished|timeline.CutBefore) != 0 {
 		return nil, 0
 	}
 	name, number := pattern.Stem(sp.Name)

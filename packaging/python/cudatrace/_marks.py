@@ -9,8 +9,8 @@ from typing import Any, Callable, List, Optional, Type, TypeVar
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# The library that CUDA loads when a recorder has started this program. 'run --armed' sets the other variable only:
-# its recordings have no ranges, but steps: the recorder, and 'cudatrace watch', read them from memory.
+# The library that CUDA loads when a recorder has started this program, or 'run --armed'. There it lies beside a page, and
+# steps are in memory, where the recorder and 'cudatrace watch' read them.
 _path = os.environ.get("NVTX_INJECTION64_PATH", "")
 _wanted = os.path.basename(_path) == "libcudatrace.so"
 _start: Optional[Callable[[bytes], int]] = None
@@ -19,7 +19,8 @@ _end: Callable[[int], None]
 _next_step = 0
 _open_step = 0
 
-_armed = not _path and os.path.basename(os.environ.get("CUDA_INJECTION64_PATH", "")) == "libcudatrace.so"
+_library = os.environ.get("CUDA_INJECTION64_PATH", "")
+_armed = os.path.basename(_library) == "libcudatrace.so" and os.path.exists(os.path.join(os.path.dirname(_library), "armed"))
 _counted: Any = None
 _KEPT = 4094  # the latest steps: record/steps.go
 
@@ -99,9 +100,7 @@ def step(n: Optional[int] = None) -> None:
     _next_step = number + 1
     if _armed:
         _count(number)
-    if not _wanted:
-        return
-    if _start is not None or _found():
+    elif _start is not None or _found():
         if _open_step:
             _end(_open_step)
         _open_step = _start(b"step %d" % number)  # type: ignore[misc]

@@ -65,8 +65,10 @@ func LookForArmed(pid int) ArmedProcess {
 	case p.State == ArmedFresh:
 	case waitsArmed(pid):
 		p.State = ArmedWaiting
-	default:
+	case slices.ContainsFunc(files, func(f string) bool { return strings.Contains(f, "/libcuda.so") }):
 		p.State = ArmedRecorded
+	default:
+		p.State = ArmedFresh // NVTX alone has loaded the library
 	}
 	return p
 }

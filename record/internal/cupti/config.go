@@ -59,7 +59,7 @@ type GoConfig struct {
 	// process where that is impossible makes records of the runtime's calls, unless it shows later; a Note says so.
 	Callers bool
 	// Python gives API records of the driver's calls the Python frames above them, in a process with this
-	// interpreter, or with one that [Server.SetPython] names later. Late processes have none.
+	// interpreter, or with one that [Server.SetPython] names later.
 	Python      bool
 	Interpreter *pyframes.Interpreter // nil: none is known
 	// Torch gives them the operators of PyTorch, too, in a process whose functions [Server.SetTorch] names.

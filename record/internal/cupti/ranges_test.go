@@ -86,3 +86,18 @@ func TestRangesOfLibrary(t *testing.T) {
 		}
 	}
 }
+
+// Recordings begin and end while threads begin and end ranges without pause: none of them lacks a range.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	for _, sanitizer := range []string{"thread", "address,undefined"} {
+		program := filepath.Join(t.TempDir(), "waiting")
+		must.Run(t, exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", "-Wall", "-Wextra", "-Werror", "-O1", "-g1",
+			"-fsanitize="+sanitizer, "-fno-sanitize-recover", "-iquote", "inject", "-o", program, "testdata/waiting.c"))
+		cmd := exec.Command(program, "20", "4")
+		cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", sanitizer, err, out)
+		}
+	}
+}

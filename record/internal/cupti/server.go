@@ -349,22 +349,37 @@ func (s *peerSet) each(f func(*peer)) {
 	done.Wait()
 }
 
-// Arm makes a folder with the library for programs that wait for a recorder, and returns the setting
-// ("NAME=VALUE") by which the driver loads it. The programs start under a number of filters of system calls.
-func Arm(filters uint32) (setting string, err error) {
+// Arm makes a folder with the library for programs that wait for a recorder, and returns its path. The programs start
+// under a number of filters of system calls.
+func Arm(filters uint32) (path string, err error) {
 	if len(library) == 0 {
 		return "", errNoLibrary
 	}
-	path, err := privatefolder.MakeArmed(privatefolder.Bases(), library, filters)
-	if err != nil {
-		return "", err
-	}
-	return InjectionVar + "=" + path, nil
+	return privatefolder.MakeArmed(privatefolder.Bases(), library, filters)
 }
 
 // Disarm removes what Arm made, for a program that could not be started.
-func Disarm(setting string) {
-	privatefolder.RemoveArmed(strings.TrimPrefix(setting, InjectionVar+"="))
+func Disarm(path string) { privatefolder.RemoveArmed(path) }
+
+// ArmedEnviron returns env with the variables that make the driver and NVTX load the library at a path. An NVTX that loads
+// CUPTI itself stays so.
+func ArmedEnviron(env []string, path string) []string {
+	var out []string
+	nvtx := NVTXVar + "=" + path
+	for _, e := range env {
+		switch name, value, _ := strings.Cut(e, "="); {
+		case name == InjectionVar, name == NVTXVar && value == "":
+			continue
+		case name == NVTXVar:
+			nvtx = ""
+		}
+		out = append(out, e)
+	}
+	out = append(out, InjectionVar+"="+path)
+	if nvtx != "" {
+		out = append(out, nvtx)
+	}
+	return out
 }
 
 // IsArmed reports whether an environment has programs wait for a recorder.
@@ -383,9 +398,10 @@ type Entrance struct {
 	Owner    Owner
 }
 
-// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances.
-func Join(sink Sink, entrances []Entrance) (*Server, error) {
-	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet()}, false)
+// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances. python is as in
+// Options.
+func Join(sink Sink, entrances []Entrance, python *PythonLog) (*Server, error) {
+	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet(), python: python}, false)
 }
 
 // InjectionVar is the environment variable that names the library which the CUDA driver loads
@@ -417,7 +433,7 @@ func Conflict(env []string) string {
 		name, value, _ := strings.Cut(e, "=")
 		switch {
 		case value == "":
-		case name == InjectionVar && privatefolder.Arms(value):
+		case privatefolder.Arms(value):
 		case name == NVTXVar && strings.HasPrefix(filepath.Base(value), "libcupti.so"):
 		case name == InjectionVar, name == NVTXVar:
 			return e

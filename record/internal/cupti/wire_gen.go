@@ -48,6 +48,10 @@ const (
 	msgPython                 messageType = 43
 	msgFinalize               messageType = 45
 	msgTorch                  messageType = 44
+	markerInstant                         = 1
+	markerStart                           = 2
+	markerEnd                             = 4
+	markerBefore                          = 128
 	torchOn                               = 1
 	torchSpans                            = 2
 	goNoCupti                             = 1

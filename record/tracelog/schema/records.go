@@ -313,8 +313,8 @@ var records = []Table{
 		Fields: []Field{
 			field("pid", Uint, "process", key),
 			field("tid", Uint, "thread", key),
-			field("flags", Hex, "1: a mark; 2: start of a range; 4: end of a range",
-				comment("MarkerInstant, MarkerStart, MarkerEnd")),
+			field("flags", Hex, "1: a mark; 2: start of a range; 4: end of a range; 128: of a start, the range began before the "+
+				"recording, whose beginning the time is", comment("MarkerInstant, MarkerStart, MarkerEnd, MarkerBefore")),
 			field("id", Uint, "number of the range, the same at both ends"),
 			field("time", Time, "when"),
 			field("name", String, "its name, empty at the end of a range", behind),

@@ -1,6 +1,6 @@
 /*
  * Does what its standard input says, a line for each: launch N (kernels), fail (an allocation), alloc
- * (1 MiB, which stays), open (an NVTX range, which stays), step N (an NVTX range around N ms), child (a
+ * (1 MiB, which stays), open (an NVTX range, which stays), start (one of another domain), stop (ends it), step N (an NVTX range around N ms), child (a
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
  * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), subscribed
  * (waits until anybody has it), sandbox (enters one that allows everything). Answers each line with "done" when the GPU is idle.
@@ -29,6 +29,18 @@ static void step(struct work *w, long ms)
 	CHECK(cudaStreamSynchronize(w->stream));
 	usleep((useconds_t)ms * 1000);
 	nvtxRangePop();
+}
+
+static nvtxDomainHandle_t app;
+static nvtxRangeId_t started;
+
+static void start(void)
+{
+	nvtxEventAttributes_t a = {.version = 3, .size = sizeof a, .messageType = NVTX_MESSAGE_REGISTERED};
+	if (!app)
+		app = nvtxDomainCreateA("app");
+	a.message.registered = nvtxDomainRegisterStringA(app, "request");
+	started = nvtxDomainRangeStartEx(app, &a);
 }
 
 static void child(char **argv)
@@ -133,6 +145,10 @@ static void tell(struct work *w, char **argv, const char *line)
 		CHECK(cudaMalloc(&memory, 1 << 20));
 	else if (!strcmp(line, "open\n"))
 		nvtxRangePushA("epoch");
+	else if (!strcmp(line, "start\n"))
+		start();
+	else if (!strcmp(line, "stop\n"))
+		nvtxDomainRangeEnd(app, started);
 	else if (!strcmp(line, "child\n"))
 		child(argv);
 	CHECK(cudaStreamSynchronize(w->stream));

@@ -15,5 +15,6 @@ threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).st
 print("ready", flush=True)
 while not ended.is_set():
     cudatrace.step()
-    cuda.cudaMemset(memory, 0, 64)
+    with cudatrace.range("turn"):
+        cuda.cudaMemset(memory, 0, 64)
     time.sleep(0.005)

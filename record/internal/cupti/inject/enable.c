@@ -23,6 +23,7 @@
 #include "queue.h"
 #include "range.h"
 #include "seen.h"
+#include "standby.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"
@@ -60,13 +61,29 @@ static bool chains;        /* calls of the driver's have chains, so those of the
 static bool python;        /* calls of the driver's have Python stacks */
 static bool again; /* the records of work were on before: complaints begin anew */
 static bool late; /* records of single calls cannot be switched on any more */
+static ct_give_fn give; /* where NVTX is ours, not CUPTI's */
+
+/* NVTX is given to this recording by a function, and not by CUPTI. */
+void ct_enable_given(ct_give_fn f)
+{
+	give = f;
+}
+
+static bool is_given(size_t i)
+{
+	return give && (kinds[i].group & CT_RECORDS_NVTX);
+}
 
 /* A kind is on or off from now on. NCCL's own words are recorded with its NVTX ranges. */
 static void set_on(size_t i, bool on)
 {
 	kind_on[i] = on;
-	if (kinds[i].kind == KIND_MARKER)
-		ct_nccl_switch(on);
+	if (kinds[i].kind != KIND_MARKER)
+		return;
+	if (is_given(i))
+		give(on ? &ct_standby_taker : NULL);
+	else
+		ct_nccl_pass(on ? ct_nccl_send : NULL);
 }
 
 /* Switches on the kinds that stay on, or the others. False when an essential one is refused. */
@@ -75,7 +92,7 @@ static bool enable_kinds(const struct ct_cupti *api, bool that_stay)
 	for (size_t i = 0; i < KINDS; i++) {
 		if (!kind_wanted[i] || kind_on[i] || kinds[i].stays != that_stay)
 			continue;
-		ct_result r = api->enable(kinds[i].kind);
+		ct_result r = is_given(i) ? 0 : api->enable(kinds[i].kind);
 		set_on(i, r == 0);
 		if (r == 0)
 			continue;
@@ -150,7 +167,7 @@ static ct_timestamp_fn timestamp(const struct ct_cupti *api, const struct ct_wis
 {
 	chains = (wish->flags & CT_GO_CALLERS) && api->enable_driver_api;
 	python = (wish->flags & CT_GO_PYTHON) && api->enable_driver_api && ct_python_start(wish->memory_for_python);
-	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains))
+	if ((chains || python) && !ct_walk_start(api, wish->memory_for_chains, chains, late))
 		chains = python = false;
 	if ((wish->flags & CT_GO_TORCH) && (chains || python))
 		ct_torch_start(wish->memory_for_torch);
@@ -221,7 +238,8 @@ static void disable_kinds(const struct ct_cupti *api, bool that_stay)
 	for (size_t i = 0; i < KINDS; i++) {
 		if (!kind_on[i] || kinds[i].stays != that_stay)
 			continue;
-		api->disable(kinds[i].kind);
+		if (!is_given(i))
+			api->disable(kinds[i].kind);
 		set_on(i, false);
 	}
 }

@@ -6,6 +6,7 @@
 
 #include "calls.h"
 #include "cupti_abi.h"
+#include "meet.h"
 #include "wire.h"
 
 /* What the recorder wishes to have recorded. */
@@ -17,6 +18,7 @@ struct ct_wish {
 	struct ct_calls calls;
 };
 
+void ct_enable_given(ct_give_fn give);
 bool ct_enable(const struct ct_cupti *api, const struct ct_wish *wish);
 void ct_enable_without_callers(void);
 void ct_disable(const struct ct_cupti *api, bool linger);

@@ -29,6 +29,7 @@
 #include "client.h"
 #include "seen.h"
 #include "signals.h"
+#include "standby.h"
 #include "translate.h"
 #include "walk.h"
 #include "wire.h"
@@ -356,11 +357,12 @@ static bool begin(void)
  * process, or never does. The recorder has checked for a sandbox: nothing can be rehearsed here, since a child would copy
  * all of the process's memory.
  */
-static bool begin_late(const struct ct_pool_before *before)
+static bool begin_late(const struct ct_pool_before *before, ct_give_fn give)
 {
 	bool nvtx;
 	uint64_t deadline = ct_now() + CT_GO_WAIT;
 	ct_fork_begin(); /* in a copy */
+	ct_enable_given(give);
 	follows = before != NULL;
 	if (follows)
 		ct_pool_after(before);
@@ -394,7 +396,9 @@ static bool start_anew(void)
 }
 
 extern const struct ct_copy cudatrace_copy;
-__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {begin_late, end_late, ct_finalized, start_anew, {ct_pool_scratch, ct_pool_release}};
+__attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {
+	begin_late, ct_standby_give, end_late, ct_finalized, start_anew, {ct_pool_scratch, ct_pool_release},
+};
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 

@@ -312,7 +312,7 @@ const char *ct_go_range(const struct ct_go *go, uint32_t length)
 /*
  * A process that 'cudatrace run --armed' started finds a page beside this library. A recorder writes there which
  * processes it wants and rings; the thread that sleeps here then meets it. Until then there is nothing of ours but
- * this thread and the page: no CUPTI, no descriptor, no handler.
+ * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no descriptor, no handler.
  */
 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
@@ -333,6 +333,20 @@ static struct ct_armed *find_page(void)
 	struct ct_armed *p = whole ? ct_map_shared((int)fd, sizeof *p) : NULL;
 	close((int)fd);
 	return p;
+}
+
+/* Whether this process was started to wait for a recorder. */
+bool ct_armed(void)
+{
+	static atomic_int known; /* 1: it was; 2: it was not */
+	char path[PATH_BESIDE];
+	if (atomic_load(&known) == 0) {
+		long fd = path_beside("armed", path) ? syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : -1;
+		if (fd >= 0)
+			close((int)fd);
+		atomic_store(&known, fd >= 0 ? 1 : 2);
+	}
+	return atomic_load(&known) == 1;
 }
 
 static bool is_wanted(void)
@@ -449,9 +463,10 @@ static const struct ct_copy *load_copy(uint32_t number)
 static bool serve(const struct ct_copy *next, const struct ct_copy *last)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
-	bool met = next->meet(last ? &last->pool : NULL);
+	bool met = next->meet(last ? &last->pool : NULL, first->give);
 	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
 		ct_pause(CT_SECOND);
+	first->give(NULL); /* whatever ended it */
 	pthread_setname_np(pthread_self(), CT_ARMED_THREAD);
 	return met;
 }

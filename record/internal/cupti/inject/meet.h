@@ -27,12 +27,18 @@ struct ct_pool_before {
 	void (*release)(uint8_t *buffer);
 };
 
+/* Gives marks and ranges of NVTX to a recording (standby.h); NULL: to none. */
+struct ct_taker;
+typedef void (*ct_give_fn)(const struct ct_taker *to);
+
 /*
  * A process that waits for a recorder. What a recording knows is in variables, so each one but the first is that of a
  * copy of this library.
  */
 struct ct_copy {
-	bool (*meet)(const struct ct_pool_before *before); /* begins a recording; false when there is no recorder */
+	/* Begins a recording, which has the first copy give it NVTX; false when there is no recorder. */
+	bool (*meet)(const struct ct_pool_before *before, ct_give_fn give);
+	ct_give_fn give;
 	bool (*over)(uint64_t deadline);                   /* waits for its end, and leaves as little behind as it can */
 	bool (*finalized)(void); /* whether CUPTI has been, behind it: it holds no buffers */
 	bool (*anew)(void);      /* makes it as it was when it was loaded, for another recording; false when that cannot be */
@@ -41,6 +47,7 @@ struct ct_copy {
 
 #define CT_COPY_SYMBOL "cudatrace_copy"
 
+bool ct_armed(void);
 bool ct_armed_start(const struct ct_copy *own);
 bool ct_start_anew(void);
 

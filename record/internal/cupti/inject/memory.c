@@ -69,7 +69,7 @@ static void send(const struct ct_function *f, const char *data, uint64_t start)
 	if ((result == 0 || result == OUT_OF_MEMORY) && (uintptr_t)pointer(data + CALLBACK_ARGUMENTS) >= LOWEST)
 		for (c.nargs = 0; c.nargs < f->count; c.nargs++)
 			c.args[c.nargs] = value(&f->args[c.nargs], data);
-	ct_queue_record(&c, sizeof c, &c.end);
+	ct_queue_record(&c, sizeof c, NULL, 0, &c.end);
 }
 
 static void see(uint32_t cbid, const void *data)

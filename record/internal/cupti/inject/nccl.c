@@ -43,7 +43,7 @@ enum { NCCL_FUNCTIONS(INDEX) FUNCTIONS };
 _Static_assert(FUNCTIONS == CT_NCCL_FUNCTIONS, "functions");
 
 static nvtx_fn _Atomic next[FUNCTIONS];
-static atomic_bool on; /* ranges are recorded */
+static void (*_Atomic taker)(const char *, const struct nvtx_payload *); /* of ranges; NULL: they are not recorded */
 static void *_Atomic domains[DOMAINS];
 static atomic_bool any_domain;
 static struct ct_lock lock;
@@ -238,7 +238,7 @@ static void read_payload(struct ct_nccl_call *r, enum form form, const struct nv
 }
 
 /* Sends what is known of a call that begins. */
-static void send(const char *name, const struct nvtx_payload *p)
+void ct_nccl_send(const char *name, const struct nvtx_payload *p)
 {
 	sigset_t before;
 	int kept = errno;
@@ -246,15 +246,15 @@ static void send(const char *name, const struct nvtx_payload *p)
 	struct ct_nccl_call r = {
 		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = ct_tid(), .name = ct_name_number(name)};
 	read_payload(&r, form_of(name), p);
-	ct_queue_record(&r, sizeof r, &r.time);
+	ct_queue_record(&r, sizeof r, NULL, 0, &r.time);
 	ct_sigmask_restore(&before);
 	errno = kept;
 }
 
-/* NCCL's ranges are recorded from now on, or no more. */
-void ct_nccl_switch(bool is)
+/* NCCL's ranges are passed on from now on, NULL: no more. */
+void ct_nccl_pass(void (*to)(const char *name, const struct nvtx_payload *payload))
 {
-	atomic_store(&on, is);
+	atomic_store(&taker, to);
 }
 
 /* Says, once, that something did not fit. */
@@ -267,12 +267,13 @@ static void say_missed(void)
 static int on_DomainRangePushEx(void *d, const void *a)
 {
 	struct nvtx_payload p;
-	if (atomic_load_explicit(&missed, memory_order_relaxed) && atomic_load_explicit(&on, memory_order_relaxed) && ct_here())
+	void (*to)(const char *, const struct nvtx_payload *) = atomic_load_explicit(&taker, memory_order_relaxed);
+	if (to && ct_here() && atomic_load_explicit(&missed, memory_order_relaxed))
 		say_missed();
-	if (a && is_nccl(d) && atomic_load_explicit(&on, memory_order_relaxed) && ct_here()) {
+	if (a && to && is_nccl(d) && ct_here()) {
 		const char *name = extended(a, &p) ? message(a) : NULL; /* which the size of attributes allows */
 		if (name)
-			send(name, &p);
+			to(name, &p);
 	}
 	return pass_DomainRangePushEx(d, a);
 }

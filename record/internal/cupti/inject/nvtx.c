@@ -10,6 +10,8 @@
  * A program may mark ranges before it touches CUDA. The recorder is asked for libcupti
  * then; when there is none yet, NVTX is left without functions, which costs nothing,
  * and the table is passed on when CUDA has started.
+ *
+ * In a process that waits for a recorder, functions of ours alone are in the table (standby.c).
  */
 #include "nvtx.h"
 
@@ -26,6 +28,7 @@
 #include "meet.h"
 #include "nccl.h"
 #include "range.h"
+#include "standby.h"
 #include "wire.h"
 
 #define TABLES 64
@@ -169,12 +172,38 @@ void ct_nvtx_forked(void)
 	lock = (struct ct_lock){0};
 	ct_range_forked();
 	ct_nccl_forked();
+	ct_standby_forked();
+}
+
+/* Puts the functions of standby.c into a program's table. */
+static int stand_by(void *get_export_table)
+{
+	for (unsigned i = 0; i < CT_STANDBY_FUNCTIONS; i++) {
+		nvtx_fn *at = slot(get_export_table, &ct_standby_hooks[i]);
+		if (at)
+			*at = ct_standby_hooks[i].function;
+	}
+	return 1;
+}
+
+/* NVTX begins in a process that waits for a recorder. NVTX 2 stays without functions. */
+static bool begin_standby(enum which which, void *get_export_table)
+{
+	static enum { UNKNOWN, READY, WITHOUT } standby;
+	ct_lock(&lock);
+	if (which == NVTX3 && standby == UNKNOWN)
+		standby = ct_standby_start() ? READY : WITHOUT;
+	bool ready = which == NVTX3 && standby == READY;
+	ct_unlock(&lock);
+	return ready && pass_hooked(get_export_table, stand_by);
 }
 
 static int initialize(enum which which, void *get_export_table)
 {
 	if (getauxval(AT_SECURE) || ct_forked() || !ct_fork_watch(ct_nvtx_forked))
 		return 0;
+	if (ct_armed())
+		return begin_standby(which, get_export_table);
 	struct table *t = enter(which, get_export_table);
 	if (!t)
 		return 0;
@@ -200,9 +229,11 @@ int InitializeInjectionNvtx(void *get_export_table)
 	return initialize(NVTX2, get_export_table);
 }
 
-/* Whether CUDA has started, and NVTX goes to the libcupti in use. */
+/* Whether a table can be passed on now: CUDA has started, and NVTX goes to the libcupti in use, or the process waits for a recorder. */
 bool ct_nvtx_on(void)
 {
+	if (ct_armed())
+		return true;
 	ct_lock(&lock);
 	bool on = stage == ON;
 	ct_unlock(&lock);

@@ -165,6 +165,21 @@ static void fill(struct ct_chunk *c, const void *data, size_t size)
 	c->used += (uint32_t)size;
 }
 
+static size_t padded(size_t length)
+{
+	return (length + 7) & ~(size_t)7;
+}
+
+/* A record, and a text behind it. */
+static void fill_with(struct ct_chunk *c, const void *record, size_t size, const char *text, size_t length)
+{
+	static const unsigned char zeros[8];
+	fill(c, record, size);
+	if (length > 0)
+		fill(c, text, length);
+	fill(c, zeros, padded(length) - length);
+}
+
 /* Adds the records of a chunk to the last batch. Under the lock: false where that is more than a short copy. */
 static bool merge(const struct ct_chunk *c)
 {
@@ -227,15 +242,10 @@ static struct ct_chunk *definition_chunk(size_t size)
 /* Adds a record, with a text behind it, that leaves before all batches; false without memory. */
 bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length)
 {
-	static const unsigned char zeros[8];
-	size_t padded = (length + 7) & ~(size_t)7;
 	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(size + padded);
-	if (c) {
-		fill(c, record, size);
-		fill(c, text, length);
-		fill(c, zeros, padded - length);
-	}
+	struct ct_chunk *c = definition_chunk(size + padded(length));
+	if (c)
+		fill_with(c, record, size, text, length);
 	ct_condition_tell(&more);
 	ct_unlock(&lock);
 	return c != NULL;
@@ -282,17 +292,17 @@ static struct ct_chunk *record_chunk(size_t size)
 }
 
 /*
- * Adds a record that a thread of the program makes. time is that in the record: the moment at which it is added, so that
+ * Adds a record that a thread of the program makes, with a text behind it. time is that in the record: the moment at which it is added, so that
  * no record is older than a FLUSHED before it. The sender is not woken, which would be a system call: the record leaves
  * with the next FLUSHED or batch.
  */
-void ct_queue_record(const void *record, size_t size, uint64_t *time)
+void ct_queue_record(const void *record, size_t size, const char *text, size_t length, uint64_t *time)
 {
 	ct_lock(&lock);
 	*time = ct_now();
-	struct ct_chunk *c = finishing ? NULL : record_chunk(size);
+	struct ct_chunk *c = finishing ? NULL : record_chunk(size + padded(length));
 	if (c)
-		fill(c, record, size);
+		fill_with(c, record, size, text, length);
 	else if (!finishing)
 		ct_loss_add(&losses[CT_LOST_QUEUE], &(struct ct_loss){.count = 1, .from = *time, .to = *time});
 	ct_unlock(&lock);

@@ -39,7 +39,7 @@ void ct_queue_push(struct ct_chunk *c);
 void ct_queue_message(uint16_t type, const void *head, size_t head_size, const char *text, size_t text_size);
 void ct_queue_note(uint32_t severity, const char *text);
 bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length);
-void ct_queue_record(const void *record, size_t size, uint64_t *time);
+void ct_queue_record(const void *record, size_t size, const char *text, size_t length, uint64_t *time);
 void ct_queue_flushed(uint64_t until);
 void ct_queue_clock(const struct ct_clock *clock);
 void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add);

@@ -303,7 +303,7 @@ static void put_api(struct batch *b, const unsigned char *r)
 		.ret = u32(r, API_RETURN),
 		.name = id,
 	};
-	if (domain == DOMAIN_DRIVER)
+	if (domain == DOMAIN_DRIVER || ct_match_runtime())
 		put_above(b, &a, ct_match_call(u32(r, API_TID), u64(r, API_START), u64(r, API_END)));
 	if (bad) {
 		without_time(b, CT_LOST_CLOCK);

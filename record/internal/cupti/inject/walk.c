@@ -393,6 +393,7 @@ static struct {
 static void (*range_called)(bool start);
 static atomic_bool walking;
 static bool chains; /* are wanted */
+static bool runtime; /* calls of the runtime's have records, and are walked from, too: an armed process */
 
 static bool in(const struct code *c, uintptr_t address)
 {
@@ -421,9 +422,10 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *arg)
 }
 
 /* Called once, before the callback is registered; false when there can be neither chains nor Python frames. */
-bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
+bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains, bool want_runtime)
 {
 	chains = want_chains;
+	runtime = want_runtime;
 	void *driver = ct_load_driver_symbol("cuInit");
 	memcpy(&cupti_code.inside, &api->flush_all, sizeof cupti_code.inside);
 	driver_code.inside = (uintptr_t)driver;
@@ -432,6 +434,11 @@ bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains)
 	unloads_known = ct_now();
 	unloads = ct_load_counts().unloads;
 	return (!chains || ct_chains_start()) && match_start(memory / 3) && ct_seen_start(memory);
+}
+
+bool ct_match_runtime(void)
+{
+	return runtime;
 }
 
 void ct_walk_begin(void)
@@ -566,11 +573,11 @@ static void tell_range(uintptr_t inner)
 
 /*
  * Whether the return addresses above are of use: to learn who calls, or that it is a call of the driver's. Records have told that
- * of a place at which calls are known to begin.
+ * of a place at which calls are known to begin. Where calls of the runtime's count, all calls do until then.
  */
 static bool asks_who(uint32_t site)
 {
-	return chains || range_called || !site_starts(site);
+	return chains || range_called || !(runtime || site_starts(site));
 }
 
 static void look(struct ct_thread *t, uint64_t now, uintptr_t frame)

@@ -7,7 +7,8 @@
 
 #include "cupti_abi.h"
 
-bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains);
+bool ct_walk_start(const struct ct_cupti *api, size_t memory, bool want_chains, bool want_runtime);
+bool ct_match_runtime(void);
 void ct_walk_begin(void);
 void ct_walk_end(void);
 void ct_walk_forked(void);

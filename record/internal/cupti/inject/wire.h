@@ -112,6 +112,12 @@ enum ct_message_type {
 	CT_MSG_TORCH = 44,   /* ct_torch; again to switch operators on or off */
 };
 
+/* Flags of a MARKER: CUPTI's, and one of ours: the range began before the recording, at whose beginning the record was made. */
+#define CT_MARKER_INSTANT 1u
+#define CT_MARKER_START 2u
+#define CT_MARKER_END 4u
+#define CT_MARKER_BEFORE 128u
+
 struct ct_frame {
 	uint32_t length;
 	uint16_t type;

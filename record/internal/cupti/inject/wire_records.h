@@ -276,7 +276,7 @@ struct ct_marker {
 	struct ct_head head;
 	uint32_t tid;
 	uint64_t time;
-	uint32_t flags; /* 1: a mark; 2: start of a range; 4: end of a range */
+	uint32_t flags; /* 1: a mark; 2: start of a range; 4: end of a range; 128: of a start, the range began before the recording, whose beginning the time is */
 	uint32_t id; /* number of the range, the same at both ends */
 	uint32_t length; /* bytes behind the record: its name, empty at the end of a range */
 	uint32_t domain; /* number of a STRING: NVTX domain, empty for the default */

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/pipetest"
+	"github.com/cudatrace/cudatrace/record/pythontest"
+)
+
+var markerLine = regexp.MustCompile(`(?m)^marker .* flags=(\S+) .* name="?(.*?)"? domain="?(\w*)"?$`)
+
+// markersOf lists the markers of a log: flags, name and domain.
+func markersOf(t *testing.T, log string) (list []string) {
+	t.Helper()
+	out := must.Get(exec.Command("cudatrace", "dump", log).Output())(t)
+	for _, m := range markerLine.FindAllStringSubmatch(string(out), -1) {
+		list = append(list, strings.TrimSpace(m[1]+" "+m[2]+" "+m[3]))
+	}
+	return list
+}
+
+// TestArmedNVTX records a program that marks ranges, again and again: each recording has those that were open when it began
+// and those of its time, its steps are found and chosen, and so is its rank. Between recordings, stuck looks at the program.
+func TestArmedNVTX(t *testing.T) {
+	t.Parallel()
+	for _, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"}, {"--detach"}} {
+		t.Run(fmt.Sprint(options), func(t *testing.T) {
+			t.Parallel()
+			p := startArmed(t, "env", "RANK=3", "WORLD_SIZE=8", sim("told"))
+			pid := fmt.Sprint(p.cmd.Process.Pid)
+			p.expect(t, "ready")
+			p.tell(t, "open", "start", "step 0")
+			for n := range 3 {
+				p.await(t, "is armed: it waits for a recorder")
+				b := startInBackground(t, append(options, "--flush-interval", "50ms", "-p", pid)...)
+				b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), saidWork) })
+				p.tell(t, "step 1", "launch 2", "stop", "step 1", "start", "open")
+				b.stop(t)
+				want := slices.Repeat([]string{"start|before epoch"}, n)
+				want = slices.Concat([]string{"start|before epoch", "start|before request app"}, want, []string{"start step", "end",
+					"end  app", "start step", "end", "start request app", "start epoch"})
+				got := markersOf(t, b.base+".cudatrace")
+				slices.Sort(got[:n+2]) // the beginnings of the threads come in any order
+				slices.Sort(want[:n+2])
+				if !slices.Equal(got, want) || !b.Complete || b.Kernels != 4 {
+					t.Errorf("recording %d: %q, want %q; complete %t %v, %d kernels", n, got, want, b.Complete, b.Reasons, b.Kernels)
+				}
+				for filter, kernels := range map[string]int{"--steps 1": 1, "--steps 0-1": 4, "--ranks 3": 4, "--nvtx step": 2,
+					"--nvtx request@app": 3} {
+					args := append(strings.Fields(filter), "--report", "kernels", "--step", "step", "--format", "json")
+					said := printedStats(t, b.base+".cudatrace", args...)
+					if !regexp.MustCompile(fmt.Sprintf(`"count": *%d\b`, kernels)).MatchString(said) {
+						t.Errorf("recording %d, %s: want %d kernels\n%s", n, filter, kernels, said)
+					}
+				}
+				if out, err := exec.Command("cudatrace", "stats", "--ranks", "4", b.base+".cudatrace").CombinedOutput(); err == nil {
+					t.Errorf("there is a rank 4: %s", out)
+				}
+				if out, err := exec.Command("cudatrace", "stuck", "-p", pid).CombinedOutput(); err != nil ||
+					!strings.Contains(string(out), "told") {
+					t.Errorf("stuck: %v\n%s", err, out)
+				}
+				p.tell(t, "step 0") // nobody sees it
+			}
+			p.end(t, "told failed=0 children=0", "counts kernels=16 copies=1 sets=1")
+		})
+	}
+}
+
+// TestArmedPython records a Python program several times: with --detach all calls have their Python lines, and its ranges
+// have the calls in them. A range of the module costs little while nobody records.
+func TestArmedPython(t *testing.T) {
+	t.Parallel()
+	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+		folder := t.TempDir()
+		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py",
+			must.Get(filepath.Abs("../../packaging/python"))(t))
+		program.Env = append(program.Env, "TMPDIR="+folder)
+		input, output := pipetest.Start(t, program)
+		defer func() { input.Close(); program.Wait() }()
+		if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+			t.Fatalf("it said %q, %v", line, err)
+		}
+		for n, options := range []string{"--calls none --detach", "--detach", "--calls none --detach", "--calls none"} {
+			log := filepath.Join(folder, fmt.Sprint(n))
+			args := append(strings.Fields(options), "-d", "300ms", "--no-convert", "-o", log, "-p", fmt.Sprint(program.Process.Pid))
+			if out, err := exec.Command("cudatrace", append([]string{"record"}, args...)...).CombinedOutput(); err != nil ||
+				!strings.Contains(string(out), "nothing lost") {
+				t.Errorf("%s: %v\n%s", options, err, out)
+			}
+			said := printedStats(t, log+".cudatrace", "--nvtx", "turn", "--report", "python")
+			has := strings.Contains(said, "100.0 % of") && strings.Contains(said, "stepping.py:19 <module>")
+			if has != strings.Contains(options, "--detach") {
+				t.Errorf("%s: %s", options, said)
+			}
+		}
+	})
+}
