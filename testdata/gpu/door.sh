@@ -58,7 +58,7 @@ done
 # 2. The time of a launch behind 20 rounds.
 for program in "1" "1 graphs" "8" "64"; do
 	name=speed-${program// /-}
-	wanted "$name" 40 && test_door "$name" 60 "./finalize $program" TestSpeed PAIRS=300
+	wanted "$name" 100 && test_door "$name" 95 "./finalize $program" TestSpeed PAIRS=300
 done
 
 # 3. The time from the wish to record to the first record, with threads let alone (5 s at most, then the door helps), and with the door.
@@ -112,7 +112,7 @@ if wanted torch 70; then
 fi
 
 # 6. NCCL on two GPUs: all collectives are made, both ranks end.
-if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -gt 1 ] && wanted nccl 60; then
+if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -gt 1 ] && wanted nccl 50; then
 	timeout -k 5 90 torchrun --standalone --nproc-per-node 2 --no-python cudatrace run --armed python3 "$here/collectives.py" 4000 0 -1 0 >nccl.out 2>nccl.err &
 	pid=$!
 	sleep 15

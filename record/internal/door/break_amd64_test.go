@@ -2,10 +2,12 @@ package door
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +19,45 @@ import (
 )
 
 const (
-	fakeCUDA = `void launch(void) { for (volatile int i = 0; i < 300000; i++); }`
+	fakeCUDA = `
+void launch(void) { for (volatile int i = 0; i < 300000; i++); }
+void call_back(void (*f)(int), int n) { f(n); __asm__ volatile("" ::: "memory"); }
+`
+	// threads that wait, on stacks where CUDA's functions have been: outside, inside, and outside again
+	waiter = `
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+void call_back(void (*f)(int), int n);
+static void nothing(int n) { (void)n; }
+static void wait(int fd)
+{
+	char room[4096]; // over what is left of calls
+	if (read(fd, room + sizeof room - 1, 1) != 1)
+		_exit(1);
+}
+static void *other(void *arg)
+{
+	call_back(nothing, 0);
+	wait(*(int *)arg);
+	return arg;
+}
+int main(void)
+{
+	int ends[2];
+	pthread_t t;
+	if (pipe(ends) != 0 || pthread_create(&t, NULL, other, ends) != 0)
+		return 1;
+	call_back(nothing, 0);
+	for (int turn = 0; turn < 3; turn++) {
+		puts("waits");
+		fflush(stdout);
+		turn == 1 ? call_back(wait, 0) : wait(0);
+	}
+	return write(ends[1], "x", 1) != 1 || pthread_join(t, NULL) != 0;
+}
+`
 	// a thread that is hardly ever outside of CUDA, and starts another one now and then
 	launcher = `
 #include <pthread.h>
@@ -61,6 +101,44 @@ func buildWithCUDA(t *testing.T, dir, source string) (path string) {
 	build("libcuda.so.1", fakeCUDA, "-shared", "-fPIC")
 	build("program", source, "-L"+dir, "-l:libcuda.so.1", "-Wl,-rpath,"+dir, "-pthread")
 	return filepath.Join(dir, "program")
+}
+
+// TestLeftBehind shuts the door where words on the stacks of threads that wait look like calls of CUDA's, which have returned,
+// and not while one is inside.
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), waiter))
+	input, output := pipetest.Start(t, cmd)
+	lines := bufio.NewReader(output)
+	for turn := range 3 {
+		if line, err := lines.ReadString('\n'); line != "waits\n" {
+			t.Fatal(line, err)
+		}
+		for !waitsInRead(cmd.Process.Pid) {
+			time.Sleep(time.Millisecond)
+		}
+		done := false
+		err := Shut(cmd.Process.Pid, func() error { done = true; return nil })
+		if inside := turn == 1; done == inside || errors.Is(err, ErrInside) != inside {
+			t.Errorf("turn %d: %t, %v", turn, done, err)
+		}
+		input.Write([]byte("x"))
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+// waitsInRead reports whether all threads of a process wait in read.
+func waitsInRead(pid int) bool {
+	for tid := range procfs.Threads(uint32(pid)) {
+		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
+		if err != nil || !strings.HasPrefix(string(call), "0 ") {
+			return false
+		}
+	}
+	return true
 }
 
 // startLauncher returns the PID of the program, and what ends it and checks that it was not harmed.

@@ -1,11 +1,13 @@
 package door
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -30,6 +32,14 @@ const (
 type region struct {
 	procfs.Mapping
 	kind kind
+	file *file
+}
+
+// A file is one that is mapped as code. It is opened when its unwind tables are needed.
+type file struct {
+	opened bool
+	*os.File
+	*elfsym.Image // nil if it cannot be read
 }
 
 // A code is the code of a process, ordered by address.
@@ -38,10 +48,35 @@ type code []region
 func readCode(pid int) (code, error) {
 	mapped, err := procfs.Code(pid)
 	var c code
+	files := map[procfs.FileID]*file{}
 	for _, m := range mapped {
-		c = append(c, region{m, kindOf(m.Path)})
+		if files[m.File] == nil {
+			files[m.File] = &file{}
+		}
+		c = append(c, region{m, kindOf(m.Path), files[m.File]})
 	}
 	return c, err
+}
+
+func (c code) close() {
+	for _, r := range c {
+		if r.file.File != nil {
+			r.file.File.Close()
+			r.file.File = nil
+		}
+	}
+}
+
+// image opens the file of a region; nil if that cannot be, and where no file is mapped.
+func (r *region) image(pid int) *elfsym.Image {
+	if f := r.file; !f.opened && r.File.Inode != 0 {
+		f.opened = true
+		if opened, err := r.Mapping.Open(pid); err == nil {
+			f.File = opened
+			f.Image, _ = elfsym.Open(elfsym.InBlocks(opened)) // without one, its functions are not known
+		}
+	}
+	return r.file.Image
 }
 
 var (
@@ -96,6 +131,35 @@ func (c code) look(pc uint64, words []uint64) view {
 		}
 	}
 	return v
+}
+
+const mostFrames = 256
+
+// isOutside goes up the calls that a thread has not returned from, by the unwind tables, and reports whether it got to the
+// function in which the thread began, through none of CUDA's.
+func (c code) isOutside(pid int, r elfsym.Registers, word func(address uint64) (uint64, bool)) bool {
+	for depth := range mostFrames {
+		at := r[elfsym.RIP]
+		if depth > 0 {
+			at-- // the call, not what follows it: that may be another function
+		}
+		m := procfs.Around(c, at)
+		if m == nil || m.kind == cuda {
+			return false
+		}
+		image := m.image(pid)
+		if image == nil {
+			return false
+		}
+		bias, known := image.Bias(m.From, m.Offset)
+		if !known {
+			return false
+		}
+		if outermost, ok := image.Up(at-bias, &r, word); outermost || !ok {
+			return outermost && ok
+		}
+	}
+	return false
 }
 
 // isOwn reports whether a thread that began in CUDA's code or ours is one of CUDA's or ours, by its name. CUPTI's have

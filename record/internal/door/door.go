@@ -7,8 +7,10 @@
 //
 // A thread is outside if no word of its stack, from its stack pointer to where the thread began, and not its instruction
 // pointer, is an address in the code of CUDA's libraries or ours: a call that has not returned has its return address
-// there. Words that calls left behind which have returned look the same, and make a thread count as inside; so does a
-// stack of the program's own making, whose other end is not known. Then the door stays open, and nothing is done.
+// there. Words that calls left behind which have returned look the same. A thread that waits in libc may keep them for ever:
+// it is outside, too, if the unwind tables lead from its instruction pointer to the function in which it began, through none
+// of CUDA's. Otherwise, and on a stack of the program's own making, whose other end is not known, it counts as inside: the
+// door stays open, and nothing is done.
 //
 // A thread in libc, outside of a system call that waits, may hold a lock that CUPTI needs, and counts as inside, too. The
 // threads of CUDA's and ours are left alone: CUPTI needs them.

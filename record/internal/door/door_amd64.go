@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
@@ -133,6 +134,7 @@ func shut(pid, tid int, do func() error) (err error) {
 	if d.code, err = readCode(pid); err != nil {
 		return err
 	}
+	defer d.code.close()
 	var ok bool
 	if d.bottom, ok = procfs.StackBottom(pid); !ok && d.hasEnded(uint32(pid)) {
 		return os.ErrNotExist
@@ -426,7 +428,19 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	}
 	v = d.code.look(regs.Rip, words)
 	at, known := d.code.find(regs.Rip)
-	busy := !known || at == locks && !slices.Contains(waiting, regs.Orig_rax)
+	waits := at == locks && slices.Contains(waiting, regs.Orig_rax)
+	busy := !known || at == locks && !waits
+	if v.inside && waits { // perhaps for long: what calls left behind that have returned would keep it inside
+		v.inside = !d.code.isOutside(d.pid, elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
+			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip},
+			func(address uint64) (uint64, bool) {
+				i := (address - regs.Rsp) / 8
+				if address < regs.Rsp || address%8 != 0 || i >= uint64(len(words)) {
+					return 0, false
+				}
+				return words[i], true
+			})
+	}
 	return v, !v.inside && !busy, nil
 }
 

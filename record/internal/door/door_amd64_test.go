@@ -119,7 +119,7 @@ var spun atomic.Int64
 func TestLook(t *testing.T) {
 	t.Parallel()
 	at := func(from, to uint64) procfs.Mapping { return procfs.Mapping{From: from, To: to} }
-	c := code{{at(100, 200), program}, {at(300, 400), cuda}, {at(500, 600), locks}}
+	c := code{{at(100, 200), program, nil}, {at(300, 400), cuda, nil}, {at(500, 600), locks, nil}}
 	for _, test := range []struct {
 		pc    uint64
 		words []uint64

@@ -44,6 +44,8 @@ type rules struct {
 	offset   int64
 	unknown  bool             // the frame is elsewhere
 	saved    map[uint64]int64 // registers saved at an offset from the frame
+	lost     bool             // some are in another way
+	none     bool             // there is no caller
 }
 
 func (r rules) clone() rules {
@@ -205,19 +207,24 @@ func (m *unwindMachine) register(op byte) {
 		m.save(register, m.signed())
 	case opRestoreLong:
 		m.restore(register)
-	case opUndefined, opSameValue:
-		delete(m.rules.saved, register)
+	case opUndefined:
+		m.rules.none = m.rules.none || register == m.common.returnAddress
+	case opSameValue:
 	case opRegister, opValueOffset:
 		m.unsigned()
-		delete(m.rules.saved, register)
 	case opValueSigned:
 		m.signed()
-		delete(m.rules.saved, register)
 	case opComputed, opValueComputed:
 		m.skip(m.unsigned())
-		delete(m.rules.saved, register)
 	default: // opSetLocation among them, which compilers don't write
 		m.err = errUnwind
+	}
+	switch op {
+	case opRegister, opValueOffset, opValueSigned, opComputed, opValueComputed:
+		m.rules.lost = true
+		fallthrough
+	case opUndefined, opSameValue:
+		delete(m.rules.saved, register)
 	}
 }
 
