@@ -330,7 +330,7 @@ func TestPythonDamaged(t *testing.T) {
 	})
 }
 
-// TestPythonHolders records what allocates, frees and waits: it has its Python line whatever tells of it, and is one call.
+// TestPythonHolders records what allocates, frees and waits: it has its line whatever tells of it, and is one call.
 func TestPythonHolders(t *testing.T) {
 	t.Parallel()
 	interpreters := pythontest.All(t)
@@ -383,7 +383,7 @@ func TestPythonHolders(t *testing.T) {
 				}
 			}
 			// A program that does nothing else.
-			script := "import ctypes\nctypes.CDLL('libcudart.so.13').cudaMalloc(ctypes.byref(ctypes.c_void_p()), ctypes.c_size_t(9))"
+			script := "from ctypes import *\nCDLL('libcudart.so.13').cudaMalloc(byref(c_void_p()), c_size_t(9))"
 			holders := printedStats(t, recorded("-c", script), "--report", "memory_holders", "--format", "csv")
 			if !strings.Contains(holders, ",<string>:2 <module>,") {
 				t.Errorf("of an allocation alone:\n%s", holders)

@@ -165,16 +165,9 @@ type pathGroup struct {
 
 // paths returns the steps whose paths are wanted: of a step of several ranks that of the rank which took longest.
 func (s *Sink) paths() (all []*pathGroup) {
-	type key struct {
-		name, source, run string
-		alone             *timeline.Process
-	}
-	by, numbers := make(map[key]*pathGroup), make(map[key]map[int64]int)
+	by, numbers := make(map[stepsKey]*pathGroup), make(map[stepsKey]map[int64]int)
 	for _, k := range s.steps.Main() {
-		of := key{k.Name, k.Source, s.ranks.Process(k.Process).Run, k.Process}
-		if k.Process.Rank.Known {
-			of.alone = nil
-		}
+		of := s.stepsKey(k)
 		g := by[of]
 		if g == nil {
 			g = &pathGroup{name: k.Name, starting: make(map[int64]uint64)}

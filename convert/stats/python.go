@@ -25,8 +25,6 @@ const enoughFrames = 0.9
 type python struct {
 	stacks  query.Cache[*timeline.Python, *pythonUse] // what the rows do not have yet
 	without query.Cache[string, *pythonUse]           // the same without a frame, by what stands for it
-	name    string                                    // of the latest one without a frame
-	latest  *pythonUse                                // nil for none
 	rows    *query.Rows[pythonLine, pythonRow]
 	byFrame query.Cache[*timeline.PythonFrame, *pythonRow]
 	folded  *table.Folded // nil unless it is wanted
@@ -155,10 +153,7 @@ func (w idleWatcher) Gap(g *activity.Gap) {
 // countUse counts what a thread did at a frame, nil for none.
 func (s *python) countUse(at *timeline.Python, t *timeline.Thread, u *pythonUse) {
 	if at == nil {
-		if name := t.NoPython(); s.latest == nil || name != s.name {
-			s.name, s.latest = name, s.without.Of(name, newUse)
-		}
-		s.latest.addUse(u)
+		s.without.Of(t.NoPython(), newUse).addUse(u)
 		return
 	}
 	if len(s.stacks) >= mostStacks {
@@ -188,7 +183,6 @@ func (s *python) settle() {
 		}
 	}
 	clear(s.without)
-	s.latest = nil
 }
 
 // lines adds what was done at a stack to the program's own lines in it, to each once: a line may call itself.

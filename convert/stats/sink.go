@@ -233,7 +233,6 @@ func (s *Sink) workList(l *timeline.WorkList) {
 			s.path.Stream(l.Stream), s.steps.Stream(l.Stream)
 	}
 	process := s.threads.process(l.Stream.Context.Process)
-	var thread *threadRow // that launched the latest work
 	p := &s.piece
 	s.settle(&process.staged)
 	p.on = stream
@@ -247,9 +246,7 @@ func (s *Sink) workList(l *timeline.WorkList) {
 		var by *activity.History
 		var launcher *critical.Thread
 		if t := w.Call.Thread; t != nil {
-			if thread == nil || thread.Thread != t {
-				thread = s.threads.of(t)
-			}
+			thread := s.threads.of(t)
 			by, launcher = thread.history, thread.path
 		}
 		p.Work = w

@@ -170,17 +170,24 @@ type stepsRow struct {
 	noIdle         bool // idle is not known
 }
 
-func (s *Sink) stepRows() (rows []*stepsRow) {
-	type key struct {
-		name, source, run string
-		alone             *timeline.Process
+// A stepsKey is what steps have in common that are told together: those of all ranks of a run, or of one process.
+type stepsKey struct {
+	name, source, run string
+	alone             *timeline.Process // nil for ranks
+}
+
+func (s *Sink) stepsKey(k *steps.Kind) stepsKey {
+	of := stepsKey{k.Name, k.Source, s.ranks.Process(k.Process).Run, k.Process}
+	if k.Process.Rank.Known {
+		of.alone = nil
 	}
-	by := make(map[key]*stepsRow)
+	return of
+}
+
+func (s *Sink) stepRows() (rows []*stepsRow) {
+	by := make(map[stepsKey]*stepsRow)
 	for _, k := range s.steps.Found() {
-		of := key{k.Name, k.Source, s.ranks.Process(k.Process).Run, k.Process}
-		if k.Process.Rank.Known {
-			of.alone = nil
-		}
+		of := s.stepsKey(k)
 		r := by[of]
 		if r == nil {
 			r = &stepsRow{name: k.Name, source: k.Source, certain: k.Certain(), covers: 1}

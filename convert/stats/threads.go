@@ -112,15 +112,8 @@ var threadsReport = declare(grouped[*timeline.Thread, threadCells]{
 	sums:   [2]string{"calls", "in_calls_ns"},
 	row:    func(t *timeline.Thread) threadCells { return threadCells{thread: t} },
 	from: func(s *section, rows *query.Rows[*timeline.Thread, threadCells]) {
-		var latest *threadCells
-		of := func(t *timeline.Thread) *threadCells {
-			if latest == nil || latest.thread != t {
-				latest = rows.Of(t)
-			}
-			return latest
-		}
 		s.calls.Each(func(c *call) {
-			r := of(c.thread)
+			r := rows.Of(c.thread)
 			if !c.inner && c.Flags&timeline.Prepares == 0 {
 				r.Calls++
 				if c.Failed() {
@@ -132,7 +125,7 @@ var threadsReport = declare(grouped[*timeline.Thread, threadCells]{
 		for kind := range s.work {
 			s.work[kind].Each(func(w *piece) {
 				if t := w.Call.Thread; t != nil {
-					of(t).Work++
+					rows.Of(t).Work++
 				}
 			})
 		}
@@ -175,14 +168,8 @@ var processesReport = declare(grouped[*timeline.Process, ProcessCells]{
 	sums:   [2]string{"calls", "in_calls_ns"},
 	row:    func(p *timeline.Process) ProcessCells { return ProcessCells{process: p} },
 	from: func(s *section, rows *query.Rows[*timeline.Process, ProcessCells]) {
-		var latest *ProcessCells
 		for kind := range s.work {
-			s.work[kind].Each(func(w *piece) {
-				if p := w.on.Context.Process; latest == nil || latest.process != p {
-					latest = rows.Of(p)
-				}
-				latest.work.count(w.Work)
-			})
+			s.work[kind].Each(func(w *piece) { rows.Of(w.on.Context.Process).work.count(w.Work) })
 		}
 	},
 	ready: func(s *section, rows *query.Rows[*timeline.Process, ProcessCells]) {

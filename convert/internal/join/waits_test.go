@@ -26,7 +26,7 @@ func TestAdvance(t *testing.T) {
 		wait t1 stream 0x5 200-600
 		wait t1 stream 0x5 710-900`)
 	var got []string
-	for _, ready := range []int{0, 600, 620, 621, 920, 921, 922, 2000} {
+	for _, ready := range []int{0, 600, 620, 621, 920, 921, 922, 2000, 100} {
 		s.run(fmt.Sprint("advance ", ready))
 		got = append(got, fmt.Sprintf("%d: %s, settled %t %t", ready, s.found(), s.j.settled(s.waits[0]), s.j.settled(s.waits[1])))
 	}
@@ -39,24 +39,9 @@ func TestAdvance(t *testing.T) {
 		"921: t1@200: a; t1@710: b, settled true false",
 		"922: t1@200: a; t1@710: b, settled true false",
 		"2000: t1@200: a; t1@710: b, settled true true",
+		"100: t1@200: a; t1@710: b, settled true true",
 	}
 	goldentest.Same(t, want, got, "found up to each time")
-}
-
-// A call for which nothing is found is settled, too.
-func TestSettledWithoutWork(t *testing.T) {
-	t.Parallel()
-	s := newScript(t, 0)
-	s.run("wait t1 stream 200-600\nadvance 629")
-	if s.j.settled(s.waits[0]) {
-		t.Error("the call is settled before all is known")
-	}
-	if s.run("advance 631"); !s.j.settled(s.waits[0]) {
-		t.Error("the call is not settled")
-	}
-	if s.run("advance 100"); !s.j.settled(s.waits[0]) { // of a time that is known already
-		t.Error("the call is not settled any more")
-	}
 }
 
 // An error of CUPTI's clock widens what counts as the same time, up to a second.
@@ -102,18 +87,19 @@ func TestStreamsBound(t *testing.T) {
 }
 
 // The work that a wait was for is looked for behind some work that other threads launched
-// meanwhile; there is a bound.
+// meanwhile; there is a bound, beyond which a wait is partial.
 func TestLookBack(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		others int
-		want   string
-	}{{0, "t1@200: a"}, {waitLookBack - 1, "t1@200: a"}, {waitLookBack, ""}} {
+		others  int
+		want    string
+		partial uint64
+	}{{0, "t1@200: a", 0}, {waitLookBack - 1, "t1@200: a", 0}, {waitLookBack, "", 1}} {
 		s := newScript(t, 0)
 		s.run("work a 7 100-201 by 50\n" + strings.Repeat("work b 7 210-211 by 205\n", test.others) + "wait t1 stream 200-600")
 		s.j.joinUntil(timeline.Never, true)
-		if got := s.found(); got != test.want {
-			t.Errorf("behind %d pieces of work of others found is %q, want %q", test.others, got, test.want)
+		if got := s.found(); got != test.want || s.stats.Partial != test.partial {
+			t.Errorf("behind %d pieces of work of others found is %q, want %q; %+v", test.others, got, test.want, s.stats)
 		}
 	}
 }
@@ -207,8 +193,7 @@ func TestHandlesBound(t *testing.T) {
 	}
 }
 
-// A wait for a stream whose handle nobody saw is partial where there are many such streams, and one for other work that
-// was launched meanwhile, where there is much of that.
+// A wait for a stream whose handle nobody saw is partial where there are many such streams.
 func TestPartialWaits(t *testing.T) {
 	t.Parallel()
 	s := newScript(t, 0)
@@ -220,16 +205,6 @@ func TestPartialWaits(t *testing.T) {
 	s.j.joinUntil(timeline.Never, true)
 	if s.stats.Partial != 1 {
 		t.Errorf("unseen streams: %d waits are partial", s.stats.Partial)
-	}
-	s = newScript(t, 0)
-	s.run("learn 0x5 t1 7\nwork own 7 100-200 by 50")
-	for i := range waitLookBack {
-		s.run(fmt.Sprintf("work w%d 7 %d-%d by %d", i, 201+i, 202+i, 160+i))
-	}
-	s.run(fmt.Sprintf("wait t1 stream 0x5 150-%d", 300+waitLookBack))
-	s.j.joinUntil(timeline.Never, true)
-	if s.stats.Partial != 1 || s.stats.Arrows != 0 {
-		t.Errorf("work launched meanwhile: %+v", s.stats)
 	}
 }
 
@@ -410,17 +385,12 @@ func runScripts(t *testing.T, tests []scriptTest) {
 func TestStreamWaits(t *testing.T) {
 	t.Parallel()
 	runScripts(t, []scriptTest{
-		{"the last work of the stream that launches with the handle ran on", `
-			learn 0x5 t1 7
+		{"the last work of the stream that launches with the handle ran on, of whatever thread", `
+			learn 0x5 t2 7
 			work a 7 100-200 by 50
 			work b 7 210-500 by 60
 			work c 8 100-550 by 50
 			wait t1 stream 0x5 300-600`, "t1@300: b"},
-		{"another thread's launches with the handle", `
-			learn 0x5 t2 7
-			work a 7 100-500 by 50
-			work b 8 100-550 by 50
-			wait t1 stream 0x5 300-600`, "t1@300: a"},
 		{"work that had ended, once", `
 			learn 0x5 t1 7
 			work a 7 100-200 by 50
@@ -445,24 +415,12 @@ func TestStreamWaits(t *testing.T) {
 			work a 7 100-300 by 50
 			work b 7 310-900 by 60
 			wait t1 stream 0x5 200-600`, "t1@200: a"},
-		{"a GPU whose clock is a little late", `
-			learn 0x5 t1 7
-			work a 7 100-606 by 50
-			wait t1 stream 0x5 200-596`, "t1@200: a"},
-		{"a GPU whose clock would have to be later than that", `
-			learn 0x5 t1 7
-			work a 7 100-607 by 50
-			wait t1 stream 0x5 200-596`, ""},
 		{"nodes of one graph, the last to end first in the list", `
 			learn 0x5 t1 7
 			work a 7 100-150 by 50 c5
 			work b 7 200-500 by 60 c6
 			work c 7 210-300 by 60 c6
 			wait t1 stream 0x5 300-600`, "t1@300: b"},
-		{"work that goes on afterwards", `
-			learn 0x5 t1 7
-			work a 7 100-900 by 50
-			wait t1 stream 0x5 300-600`, ""},
 		{"a handle that stood for several streams: the one whose work ended last", `
 			learn 0x5 t1 7
 			learn 0x5 t1 8
@@ -475,12 +433,6 @@ func TestStreamWaits(t *testing.T) {
 			learn 0x6 t1 8
 			work a 7 100-500 by 50
 			work b 8 100-500 by 50
-			wait t1 stream 0x5 300-600`, "t1@300: a"},
-		{"a stream by the call that made it", `
-			made 0x5 t1 7
-			made 0x6 t1 8
-			work a 7 100-500 by 50
-			work b 8 100-550 by 50
 			wait t1 stream 0x5 300-600`, "t1@300: a"},
 		{"work that had ended, of the only stream whose handle nobody saw", `
 			unseen 7
@@ -506,17 +458,6 @@ func TestStreamWaits(t *testing.T) {
 			work a 7 100-200 by 50
 			work b 8 100-200 by 50
 			wait t1 stream 0x5 300-310`, ""},
-		{"a handle of which nothing is known, with two such streams", `
-			work a 7 100-500 by 50
-			work b 8 100-500 by 50
-			wait t1 stream 0x5 300-600`, "ambiguous 1"},
-		{"a handle of which nothing is known, with one stream that worked", `
-			work a 7 100-500 by 50
-			work b 8 100-200 by 50
-			wait t1 stream 0x5 300-600`, "t1@300: a"},
-		{"no handle", `
-			work a 7 100-500 by 50
-			wait t1 stream 300-600`, "t1@300: a"},
 		{"a stream of a graph, where launches named no other", `
 			learn 0x5 t1 7 graph
 			work a 7 100-500 by 50
@@ -630,10 +571,6 @@ func TestContextWaits(t *testing.T) {
 			work a 7 100-500 by 50
 			work b 2/7 700-900 by 650
 			wait t1 context 300-600`, "t1@300: a"},
-		{"two that worked", `
-			work a 7 100-500 by 50
-			work b 2/7 100-500 by 50
-			wait t1 context 300-600`, "ambiguous 1"},
 		{"two that worked, of which one goes on", `
 			work a 7 100-500 by 50
 			work b 2/7 100-400 by 50
@@ -673,7 +610,6 @@ func TestEventWaits(t *testing.T) {
 		{"work that had ended: the event may have been of any", `
 			work a 7 100-200 by 50
 			wait t1 event 300-600`, ""},
-		{"no work", "wait t1 event 300-600", ""},
 	})
 }
 
