@@ -180,6 +180,32 @@ func TestArmedMemory(t *testing.T) {
 	p.end(t, "told failed=3 children=0", "counts kernels=6 copies=1 sets=1")
 }
 
+// TestArmedProfilerStays has a profiler in the program that has found cuptiSubscribe in the first recording: it gets the
+// subscription in later ones, too, from whichever copy of the library has it.
+func TestArmedProfilerStays(t *testing.T) {
+	t.Parallel()
+	for _, options := range [][]string{nil, {"--detach"}} {
+		p := startArmed(t)
+		p.expect(t, "ready")
+		for n := range 4 {
+			p.await(t, "is armed: it waits for a recorder")
+			b := startInBackground(t, append(options, "--calls", "none", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
+			b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
+			p.tell(t, "subscribed", "alloc")
+			if n == 0 {
+				p.tell(t, "keep")
+			}
+			p.tell(t, "profile", "alloc", "profiled", "subscribed", "alloc")
+			b.stop(t)
+			if b.PeakDevice != 2<<20 || b.Lost["memory_calls"] != 1 {
+				t.Errorf("%q, recording %d: a peak of %d bytes, lost %v: %s", options, n, b.PeakDevice, b.Lost, b.recording.stderr)
+			}
+			p.tell(t, "profile", "profiled")
+		}
+		p.end(t, "told failed=0 children=0", "counts kernels=0 copies=1 sets=1")
+	}
+}
+
 // TestArmedDetach takes CUPTI out of a program that launches on eight threads without pause, many times, and kills the
 // program if a thread is inside CUDA then. Nothing of ours grows in it.
 func TestArmedDetach(t *testing.T) {
