@@ -381,7 +381,7 @@ func TestArmedNobodyElse(t *testing.T) {
 func TestArmedAlone(t *testing.T) {
 	t.Parallel()
 	for line, why := range map[string]string{
-		"profile": "another tool in the program, PyTorch's profiler for instance, uses it already",
+		"profile": "another tool in the program holds it, as PyTorch's profiler does from its first profile on",
 		"sandbox": "only its calls are recorded, although it was armed: it has entered a sandbox (seccomp), in which starting CUPTI could kill it",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -25,7 +25,7 @@ record() {
 	shift
 	from=$(date +%s%N)
 	timeout -k 5 40 cudatrace record --no-convert --calls none --detach -o log "$@" -p "$pid" >record.err 2>&1 || row "FAILED: $what" "ended with $?"
-	row "$what" "$(cudatrace info log.cudatrace --format json | python3 -c 'import json, sys; print(json.load(sys.stdin)["kernels"])') kernels, $((($(date +%s%N) - from) / 1000000)) ms: $(grep -ohE 'taken over|uses it already|CUPTI stays' record.err | sort -u | tr '\n' ' ')"
+	row "$what" "$(cudatrace info log.cudatrace --format json | python3 -c 'import json, sys; print(json.load(sys.stdin)["kernels"])') kernels, $((($(date +%s%N) - from) / 1000000)) ms: $(grep -ohE 'taken over|holds it|CUPTI stays' record.err | sort -u | tr '\n' ' ')"
 }
 
 gcc -O1 -o clients "$here/clients.c" -ldl && timeout 60 ./clients "$cupti" >clients.out 2>&1
