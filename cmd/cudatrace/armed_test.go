@@ -180,8 +180,8 @@ func TestArmedMemory(t *testing.T) {
 	p.end(t, "told failed=3 children=0", "counts kernels=6 copies=1 sets=1")
 }
 
-// TestArmedProfilerStays has a profiler in the program that has found cuptiSubscribe in the first recording: it gets the
-// subscription in later ones, too, from whichever copy of the library has it.
+// TestArmedProfilerStays has a profiler in the program that has found cuptiSubscribe in the first recording: it gets
+// the subscription in later ones, too, from whichever copy of the library has it.
 func TestArmedProfilerStays(t *testing.T) {
 	t.Parallel()
 	for _, options := range [][]string{nil, {"--detach"}} {
@@ -351,8 +351,8 @@ func TestArmedBeforeCUDA(t *testing.T) {
 	p.end(t, "told failed=0 children=0", fmt.Sprintf("counts kernels=%d copies=1 sets=1", n))
 }
 
-// TestArmedNobodyElse looks for another client where there is none, while records are off: CUPTI that is switched on late has
-// no record then. The program idles, and ends.
+// TestArmedNobodyElse looks for another client where there is none, while records are off: CUPTI that is switched on
+// late has no record then. The program idles, and ends.
 func TestArmedNobodyElse(t *testing.T) {
 	t.Parallel()
 	p := startArmed(t)
