@@ -180,6 +180,32 @@ func TestArmedMemory(t *testing.T) {
 	p.end(t, "told failed=3 children=0", "counts kernels=6 copies=1 sets=1")
 }
 
+// TestArmedProfilerStays has a profiler in the program that has found cuptiSubscribe in the first recording: it gets
+// the subscription in later ones, too, from whichever copy of the library has it.
+func TestArmedProfilerStays(t *testing.T) {
+	t.Parallel()
+	for _, options := range [][]string{nil, {"--detach"}} {
+		p := startArmed(t)
+		p.expect(t, "ready")
+		for n := range 4 {
+			p.await(t, "is armed: it waits for a recorder")
+			b := startInBackground(t, append(options, "--calls", "none", "-p", fmt.Sprint(p.cmd.Process.Pid))...)
+			b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
+			p.tell(t, "subscribed", "alloc")
+			if n == 0 {
+				p.tell(t, "keep")
+			}
+			p.tell(t, "profile", "alloc", "profiled", "subscribed", "alloc")
+			b.stop(t)
+			if b.PeakDevice != 2<<20 || b.Lost["memory_calls"] != 1 {
+				t.Errorf("%q, recording %d: a peak of %d bytes, lost %v: %s", options, n, b.PeakDevice, b.Lost, b.recording.stderr)
+			}
+			p.tell(t, "profile", "profiled")
+		}
+		p.end(t, "told failed=0 children=0", "counts kernels=0 copies=1 sets=1")
+	}
+}
+
 // TestArmedDetach takes CUPTI out of a program that launches on eight threads without pause, many times, and kills the
 // program if a thread is inside CUDA then. Nothing of ours grows in it, nor without that, nor by turns.
 func TestArmedDetach(t *testing.T) {
@@ -336,8 +362,8 @@ func TestArmedBeforeCUDA(t *testing.T) {
 	p.end(t, "told failed=0 children=0", fmt.Sprintf("counts kernels=%d copies=1 sets=1", n))
 }
 
-// TestArmedNobodyElse looks for another client where there is none, while records are off: CUPTI that is switched on late has
-// no record then. The program idles, and ends.
+// TestArmedNobodyElse looks for another client where there is none, while records are off: CUPTI that is switched on
+// late has no record then. The program idles, and ends.
 func TestArmedNobodyElse(t *testing.T) {
 	t.Parallel()
 	p := startArmed(t)
@@ -366,7 +392,7 @@ func TestArmedNobodyElse(t *testing.T) {
 func TestArmedAlone(t *testing.T) {
 	t.Parallel()
 	for line, why := range map[string]string{
-		"profile": "another tool in the program, PyTorch's profiler for instance, uses it already",
+		"profile": "another tool in the program holds it, as PyTorch's profiler does from its first profile on",
 		"sandbox": "only its calls are recorded, although it was armed: it has entered a sandbox (seccomp), in which starting CUPTI could kill it",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -2,7 +2,8 @@
  * Does what its standard input says, a line for each: launch N (kernels), fail (an allocation), alloc
  * (1 MiB, which stays), open (an NVTX range, which stays), start (one of another domain), stop (ends it), step N (an NVTX range around N ms), child (a
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
- * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), subscribed
+ * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), keep (looks cuptiSubscribe up,
+ * for all later profiles), subscribed
  * (waits until anybody has it), sandbox (enters one that allows everything). Answers each line with "done" when the GPU is idle.
  */
 #include <dlfcn.h>
@@ -90,11 +91,13 @@ static void *of_cupti(const char *name)
 	return f;
 }
 
+static void *kept;
+
 static void profile(long version)
 {
 	CUptiResult (*subscribe)(void **, CUptiCallback, void *, void *);
 	size_t params[4] = {sizeof params};
-	*(void **)&subscribe = of_cupti(version == 2 ? "cuptiSubscribe_v2" : "cuptiSubscribe");
+	*(void **)&subscribe = kept ? kept : of_cupti(version == 2 ? "cuptiSubscribe_v2" : "cuptiSubscribe");
 	failed += subscribe(&subscriber, called, NULL, params) != 0;
 }
 
@@ -135,6 +138,8 @@ static void tell(struct work *w, char **argv, const char *line)
 		profile(n);
 	else if (!strcmp(line, "profiled\n"))
 		profiled();
+	else if (!strcmp(line, "keep\n"))
+		kept = of_cupti("cuptiSubscribe");
 	else if (!strcmp(line, "subscribed\n"))
 		subscribed();
 	else if (!strcmp(line, "sandbox\n"))

@@ -48,6 +48,8 @@
 #endif
 
 static CT_KEPT struct ct_cupti cupti; /* a program may keep an address of ours that dlsym has given it */
+static CT_KEPT atomic_uint symbols_ours; /* bits of hooks: a client that asks dlsym for the function gets ours */
+static atomic_bool over; /* the functions are CUPTI's again */
 static unsigned long long loads; /* by the dynamic linker's count */
 static struct ct_question leaving;
 
@@ -76,10 +78,17 @@ static ct_result register_timestamp(ct_timestamp_fn timestamp)
 	return cupti.register_timestamp(timestamp);
 }
 
+/* CUPTI's functions. Behind a recording they may be those of a later one, by another copy of this library, which is to be met. */
+static struct ct_cupti current(void)
+{
+	struct ct_cupti now = cupti;
+	return atomic_load(&over) && atomic_load(&symbols_ours) == 0 && ct_load_again(&now) ? now : cupti;
+}
+
 static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 {
 	ct_memory_leave(false);
-	ct_result r = cupti.subscribe(subscriber, f, user);
+	ct_result r = current().subscribe(subscriber, f, user);
 	if (r != 0)
 		ct_memory_return();
 	return r;
@@ -88,7 +97,7 @@ static ct_result subscribe(void **subscriber, ct_callback_fn f, void *user)
 static ct_result subscribe_v2(void **subscriber, ct_callback_fn f, void *user, void *params)
 {
 	ct_memory_leave(false);
-	ct_result r = cupti.subscribe_v2(subscriber, f, user, params);
+	ct_result r = current().subscribe_v2(subscriber, f, user, params);
 	if (r != 0)
 		ct_memory_return();
 	return r;
@@ -96,7 +105,7 @@ static ct_result subscribe_v2(void **subscriber, ct_callback_fn f, void *user, v
 
 static ct_result unsubscribe(void *subscriber)
 {
-	ct_result r = cupti.unsubscribe(subscriber);
+	ct_result r = current().unsubscribe(subscriber);
 	if (r == 0)
 		ct_memory_return();
 	return r;
@@ -106,7 +115,7 @@ static ct_result unsubscribe(void *subscriber)
 static ct_result finalize(void)
 {
 	ct_memory_leave(true);
-	return cupti.finalize();
+	return current().finalize();
 }
 
 /* On the control thread: whether a client waits for us to leave. */
@@ -221,8 +230,6 @@ static bool needs_cupti(struct module *m, const ElfW(Dyn) *d)
 	return needs;
 }
 
-static bool over; /* the functions are CUPTI's again */
-
 static bool protect(uintptr_t page, size_t size, int access)
 {
 	return syscall(SYS_mprotect, page, size, access) == 0;
@@ -257,8 +264,6 @@ static void look_at(const struct module *m, const ElfW(Rela) *r, const struct ho
 	if (over ? *(const uintptr_t *)slot == h->ours : leads_to(m, *(const uintptr_t *)slot, h->theirs))
 		replace(slot, over ? h->theirs : h->ours, PROT_READ | (slot >= m->constant && slot < m->constant_end ? 0 : PROT_WRITE));
 }
-
-static CT_KEPT unsigned symbols_ours; /* bits of hooks: a client that asks dlsym for the function gets ours */
 
 /* Where the bytes of the segment end that has an address, and how it is mapped; 0 without one. */
 static uintptr_t segment_end(const struct dl_phdr_info *info, uintptr_t at, int *access)

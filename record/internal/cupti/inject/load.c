@@ -141,6 +141,12 @@ void *ct_load_symbol(const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
+/* The functions of the libcupti in use as its table of symbols has them now; false without one. */
+bool ct_load_again(struct ct_cupti *api)
+{
+	return library && resolve(library, api);
+}
+
 static void *open_for(const char *path, int flags, const char *name)
 {
 	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | flags);

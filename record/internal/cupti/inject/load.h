@@ -20,6 +20,7 @@ struct ct_load_counts {
 
 bool ct_load_mapped(void);
 bool ct_load(struct ct_cupti *api, const struct ct_candidate *list, unsigned count);
+bool ct_load_again(struct ct_cupti *api);
 void *ct_load_symbol(const char *name);
 void *ct_load_early(const char *name, const struct ct_candidate *list, unsigned count);
 uint32_t ct_load_driver(void);

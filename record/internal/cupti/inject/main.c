@@ -172,7 +172,7 @@ static bool load_cupti(const struct ct_go *go, const struct ct_candidate *list, 
 	}
 	if (!mapped || !ct_client_before(&cupti))
 		return true;
-	*words = "another tool in the program, PyTorch's profiler for instance, uses it already";
+	*words = "another tool in the program holds it, as PyTorch's profiler does from its first profile on";
 	return false;
 }
 
