@@ -61,6 +61,11 @@ func TestArmedNVTX(t *testing.T) {
 						t.Errorf("recording %d, %s: want %d kernels\n%s", n, filter, kernels, said)
 					}
 				}
+				// The range that was open before is no step.
+				if said := printedStats(t, b.base+".cudatrace", "--step", "epoch", "--steps", "0", "--report", "kernels", "--format",
+					"json"); strings.Contains(said, `"count"`) {
+					t.Errorf("recording %d: the range that begins last has kernels\n%s", n, said)
+				}
 				if out, err := exec.Command("cudatrace", "stats", "--ranks", "4", b.base+".cudatrace").CombinedOutput(); err == nil {
 					t.Errorf("there is a rank 4: %s", out)
 				}
