@@ -418,7 +418,8 @@ func TestArmedAlone(t *testing.T) {
 func TestArmedRunsAsAlone(t *testing.T) {
 	t.Parallel()
 	for _, command := range [][]string{
-		{sim("vectoradd")}, {sim("nocuda")}, {sim("forkafter")}, {sim("threads")}, {sim("exits"), "abort", "-n", "10"},
+		{sim("vectoradd")}, {sim("nocuda")}, {sim("forkafter")}, {sim("threads")}, {sim("nccl")}, {sim("steps")},
+		{sim("exits"), "abort", "-n", "10"},
 		{sim("exits"), "_exit", "-n", "10"}, {"sh", "-c", "exit 7"}, {"sh", "-c", "kill -TERM $$"}, {"env", "--", "true"},
 	} {
 		alone, aloneCode := outputOf(exec.Command(command[0], command[1:]...))

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/pythontest"
@@ -61,6 +62,11 @@ func TestArmedNVTX(t *testing.T) {
 						t.Errorf("recording %d, %s: want %d kernels\n%s", n, filter, kernels, said)
 					}
 				}
+				// The range that was open before is no step.
+				if said := printedStats(t, b.base+".cudatrace", "--step", "epoch", "--steps", "0", "--report", "kernels", "--format",
+					"json"); strings.Contains(said, `"count"`) {
+					t.Errorf("recording %d: the range that begins last has kernels\n%s", n, said)
+				}
 				if out, err := exec.Command("cudatrace", "stats", "--ranks", "4", b.base+".cudatrace").CombinedOutput(); err == nil {
 					t.Errorf("there is a rank 4: %s", out)
 				}
@@ -89,14 +95,14 @@ func TestArmedPython(t *testing.T) {
 		if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 			t.Fatalf("it said %q, %v", line, err)
 		}
-		for n, options := range []string{"--calls none --detach", "--detach", "--calls none --detach", "--calls none"} {
-			log := filepath.Join(folder, fmt.Sprint(n))
-			args := append(strings.Fields(options), "-d", "300ms", "--no-convert", "-o", log, "-p", fmt.Sprint(program.Process.Pid))
-			if out, err := exec.Command("cudatrace", append([]string{"record"}, args...)...).CombinedOutput(); err != nil ||
-				!strings.Contains(string(out), "nothing lost") {
-				t.Errorf("%s: %v\n%s", options, err, out)
+		for _, options := range []string{"--calls none --detach", "--detach", "--calls none --detach", "--calls none"} {
+			b := startInBackground(t, append(strings.Fields(options), "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))...)
+			b.onDisk(t, func(s convert.Summary) bool { return s.Memsets > 20 })
+			b.stop(t)
+			if !b.Complete {
+				t.Errorf("%s: %q\n%s", options, b.Reasons, b.recording.stderr)
 			}
-			said := printedStats(t, log+".cudatrace", "--nvtx", "turn", "--report", "python")
+			said := printedStats(t, b.base+".cudatrace", "--nvtx", "turn", "--report", "python")
 			has := strings.Contains(said, "100.0 % of") && strings.Contains(said, "stepping.py:19 <module>")
 			if has != strings.Contains(options, "--detach") {
 				t.Errorf("%s: %s", options, said)

@@ -9,6 +9,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/internal/selection"
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/goldentest"
+	"github.com/cudatrace/cudatrace/record/pattern"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
@@ -53,6 +54,11 @@ func end(tid, id uint32, at uint64) tracelog.Marker {
 	return tracelog.Marker{TID: tid, ID: id, Time: at, Flags: tracelog.MarkerEnd}
 }
 
+func before(m tracelog.Marker) tracelog.Marker {
+	m.Flags |= tracelog.MarkerBefore
+	return m
+}
+
 func mark(tid uint32, at uint64, name string) tracelog.Marker {
 	return tracelog.Marker{TID: tid, Time: at, Name: name, Flags: tracelog.MarkerInstant}
 }
@@ -80,6 +86,16 @@ track of the thread: nvtx "NVTX"
     200 BEGIN inner
       250 INSTANT mark
     300 END
+  400 END
+`},
+		"begun before the recording": {
+			[]tracelog.Marker{before(start(1, 1, 100, "epoch")), before(start(1, 2, 101, "step 7")), end(1, 2, 200), end(1, 1, 400)},
+			nvtxStats{Ranges: 2}, `
+thread 1/1 ""
+track of the thread: nvtx "NVTX"
+  100 BEGIN epoch part=0began before this part
+    101 BEGIN step 7 part=0began before this part
+    200 END
   400 END
 `},
 		"one after the other": {
@@ -224,6 +240,17 @@ track of the thread: nvtx "NVTX"
 
 // Of the ranges that fit no thread's track, one is laid once no earlier one of its domain
 // can come.
+// A range that began before the recording is no step: it is not whole.
+func TestNVTXStepBegunBefore(t *testing.T) {
+	t.Parallel()
+	r := newRanges(t)
+	r.out.steps = pattern.Ranges{Name: "step"}
+	r.take(before(start(1, 1, 100, "step 7")), start(1, 2, 200, "step 8"))
+	if first, second := r.open[1].of.Step, r.open[2].of.Step; first != nil || second == nil || second.Number != 8 {
+		t.Errorf("the steps are %v and %v", first, second)
+	}
+}
+
 func TestNVTXRangesCrossedAdvance(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)

@@ -15,6 +15,7 @@ _path = os.environ.get("NVTX_INJECTION64_PATH", "")
 _wanted = os.path.basename(_path) == "libcudatrace.so"
 _start: Optional[Callable[[bytes], int]] = None
 _end: Callable[[int], None]
+_taken: Any = None  # a number: whether a recorder takes ranges; None where that is always so
 
 _next_step = 0
 _open_step = 0
@@ -66,7 +67,7 @@ if _armed:
 
 def _found() -> bool:
     """Reports whether the library is loaded, as it is once CUDA has started. Loads nothing."""
-    global _start, _end, _wanted
+    global _start, _end, _wanted, _taken
     if _start is None and _wanted:
         try:
             # Holds the GIL: to give it up would let another thread in for milliseconds.
@@ -75,7 +76,8 @@ def _found() -> bool:
             return False
         try:
             start, _end = library.cudatrace_range_start, library.cudatrace_range_end
-        except AttributeError:  # an earlier version's, or another library of that name
+            _taken = ctypes.c_uint32.in_dll(library, "cudatrace_range_taken") if _armed else None
+        except (AttributeError, ValueError):  # an earlier version's, or another library of that name
             _wanted = False
             return False
         start.argtypes, start.restype = [ctypes.c_char_p], ctypes.c_uint64
@@ -112,15 +114,17 @@ class range:
     Does nothing in a program that is not recorded, and before CUDA has started.
     """
 
-    __slots__ = ("name", "_ids")
+    __slots__ = ("name", "_name", "_ids")
 
     def __init__(self, name: str) -> None:
         self.name = str(name)
+        self._name = self.name.encode(errors="replace")
         self._ids: List[int] = []
 
     def __enter__(self) -> "range":
         if _wanted:
-            self._ids.append(_start(self.name.encode(errors="replace")) if _found() else 0)  # type: ignore[misc]
+            taken = (_start is not None or _found()) and (_taken is None or _taken.value)
+            self._ids.append(_start(self._name) if taken else 0)  # type: ignore[misc]
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],

@@ -48,7 +48,7 @@ func TestLibraryShowsItsEntryPoints(t *testing.T) {
 		slices.Sort(shown)
 		want := []string{"InitializeInjection", "InitializeInjectionNvtx", "InitializeInjectionNvtx2",
 			"cudaTraceRangeBegins", "cudaTraceRangeEnds", "cudatrace_copy",
-			"cudatrace_range_end", "cudatrace_range_start"}
+			"cudatrace_range_end", "cudatrace_range_start", "cudatrace_range_taken"}
 		if !slices.Equal(shown, want) {
 			t.Errorf("it shows %q", shown)
 		}

@@ -69,6 +69,10 @@ static _Atomic uint32_t used; /* places of ranges that were ever taken */
 static _Atomic uint32_t recording;
 static const struct ct_taker *_Atomic taker; /* NULL: nothing is recorded */
 
+/* Whether a recording takes ranges, for the Python module: a call costs it more than all that is done here. */
+__attribute__((visibility("default"))) extern _Atomic uint32_t cudatrace_range_taken;
+_Atomic uint32_t cudatrace_range_taken;
+
 static struct ct_lock lock;
 static char *block;
 static size_t block_left;
@@ -322,6 +326,7 @@ void ct_standby_give(const struct ct_taker *to)
 {
 	ct_nccl_pass(to ? to->nccl : NULL);
 	atomic_store(&taker, NULL);
+	atomic_store(&cudatrace_range_taken, to != NULL);
 	if (!to)
 		return;
 	uint32_t now = atomic_load(&recording) + 1;
