@@ -408,7 +408,7 @@ uint32_t ct_tid(void)
 #define WATCHERS 3
 
 static CT_KEPT _Atomic pid_t self;
-static atomic_bool forked; /* known without a system call, after fork alone */
+static CT_KEPT atomic_bool forked; /* known without a system call, after fork alone */
 static CT_KEPT _Atomic(void (*)(void)) watchers[WATCHERS];
 
 /* This is the process to record, also as the child of one that has used NVTX alone. False: there was one before. */

@@ -24,7 +24,7 @@ static _Atomic uint64_t worst; /* error so far */
 static atomic_uint mode;       /* CT_CLOCK_* */
 static bool through_callback; /* CUPTI has taken ours */
 static atomic_bool timed;     /* a kernel had times */
-static _Atomic uint32_t asking; /* the thread that asks whether CUPTI asks us */
+static CT_KEPT _Atomic uint32_t asking; /* the thread that asks whether CUPTI asks us */
 static bool asked;              /* on that thread */
 static _Atomic uint32_t untimed;
 

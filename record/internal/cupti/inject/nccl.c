@@ -237,16 +237,24 @@ static void read_payload(struct ct_nccl_call *r, enum form form, const struct nv
 	}
 }
 
-/* Sends what is known of a call that begins. */
+static void record_call(const char *name, const struct nvtx_payload *p)
+{
+	struct ct_nccl_call r = {
+		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = ct_tid(), .name = ct_name_number(name)};
+	read_payload(&r, form_of(name), p);
+	ct_queue_record(&r, sizeof r, NULL, 0, &r.time);
+}
+
+/* Sends what is known of a call that begins. A thread of the program may come when the recording has ended. */
 void ct_nccl_send(const char *name, const struct nvtx_payload *p)
 {
 	sigset_t before;
 	int kept = errno;
 	ct_sigmask_block(&before);
-	struct ct_nccl_call r = {
-		.head = {CT_REC_NCCL_CALL, sizeof r}, .tid = ct_tid(), .name = ct_name_number(name)};
-	read_payload(&r, form_of(name), p);
-	ct_queue_record(&r, sizeof r, NULL, 0, &r.time);
+	if (ct_come_in()) {
+		record_call(name, p);
+		ct_go_out();
+	}
 	ct_sigmask_restore(&before);
 	errno = kept;
 }

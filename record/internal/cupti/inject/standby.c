@@ -336,17 +336,26 @@ void ct_standby_give(const struct ct_taker *to)
 		announce(to, now);
 }
 
-static void take_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *domain, const char *text, size_t length)
+static void record_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *domain, const char *text, size_t length)
 {
-	sigset_t before;
-	int kept = errno;
-	ct_sigmask_block(&before);
 	struct ct_marker m = {
 		.head = {CT_REC_MARKER, 0}, .tid = tid, .flags = flags, .id = id, .domain = ct_name_number(domain),
 		.length = (uint32_t)(length < CT_NAME_MAX ? length : CT_NAME_MAX),
 	};
 	m.head.size = (uint16_t)(sizeof m + ((m.length + 7) & ~7u));
 	ct_queue_record(&m, sizeof m, text, m.length, &m.time);
+}
+
+/* A thread of the program may come when the recording has ended. */
+static void take_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *domain, const char *text, size_t length)
+{
+	sigset_t before;
+	int kept = errno;
+	ct_sigmask_block(&before);
+	if (ct_come_in()) {
+		record_mark(flags, id, tid, domain, text, length);
+		ct_go_out();
+	}
 	ct_sigmask_restore(&before);
 	errno = kept;
 }
