@@ -28,8 +28,9 @@ func markersOf(t *testing.T, log string) (list []string) {
 	return list
 }
 
-// TestArmedNVTX records a program that marks ranges, again and again: each recording has those that were open when it began
-// and those of its time, its steps are found and chosen, and so is its rank. Between recordings, stuck looks at the program.
+// TestArmedNVTX records a program that marks ranges, again and again: each recording has those that were open when it
+// began and those of its time, its steps are found and chosen, and so is its rank. Between recordings, stuck looks at the
+// program.
 func TestArmedNVTX(t *testing.T) {
 	t.Parallel()
 	for _, options := range [][]string{{"--calls", "none"}, {"--calls", "none", "--detach"}, {"--detach"}} {
@@ -63,11 +64,12 @@ func TestArmedNVTX(t *testing.T) {
 					}
 				}
 				// The range that was open before is no step.
-				if said := printedStats(t, b.base+".cudatrace", "--step", "epoch", "--steps", "0", "--report", "kernels", "--format",
-					"json"); strings.Contains(said, `"count"`) {
+				last := []string{"--step", "epoch", "--steps", "0", "--report", "kernels", "--format", "json"}
+				if said := printedStats(t, b.base+".cudatrace", last...); strings.Contains(said, `"count"`) {
 					t.Errorf("recording %d: the range that begins last has kernels\n%s", n, said)
 				}
-				if out, err := exec.Command("cudatrace", "stats", "--ranks", "4", b.base+".cudatrace").CombinedOutput(); err == nil {
+				other := exec.Command("cudatrace", "stats", "--ranks", "4", b.base+".cudatrace")
+				if out, err := other.CombinedOutput(); err == nil {
 					t.Errorf("there is a rank 4: %s", out)
 				}
 				if out, err := exec.Command("cudatrace", "stuck", "-p", pid).CombinedOutput(); err != nil ||
@@ -81,8 +83,8 @@ func TestArmedNVTX(t *testing.T) {
 	}
 }
 
-// TestArmedPython records a Python program several times: with --detach all calls have their Python lines, and its ranges
-// have the calls in them. A range of the module costs little while nobody records.
+// TestArmedPython records a Python program several times: with --detach all calls have their Python lines, and its
+// ranges have the calls in them.
 func TestArmedPython(t *testing.T) {
 	t.Parallel()
 	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
@@ -96,7 +98,8 @@ func TestArmedPython(t *testing.T) {
 			t.Fatalf("it said %q, %v", line, err)
 		}
 		for _, options := range []string{"--calls none --detach", "--detach", "--calls none --detach", "--calls none"} {
-			b := startInBackground(t, append(strings.Fields(options), "--flush-interval", "50ms", "-p", fmt.Sprint(program.Process.Pid))...)
+			pid := fmt.Sprint(program.Process.Pid)
+			b := startInBackground(t, append(strings.Fields(options), "--flush-interval", "50ms", "-p", pid)...)
 			b.onDisk(t, func(s convert.Summary) bool { return s.Memsets > 20 })
 			b.stop(t)
 			if !b.Complete {

@@ -89,7 +89,8 @@ track of the thread: nvtx "NVTX"
   400 END
 `},
 		"begun before the recording": {
-			[]tracelog.Marker{before(start(1, 1, 100, "epoch")), before(start(1, 2, 101, "step 7")), end(1, 2, 200), end(1, 1, 400)},
+			[]tracelog.Marker{before(start(1, 1, 100, "epoch")), before(start(1, 2, 101, "step 7")), end(1, 2, 200),
+				end(1, 1, 400)},
 			nvtxStats{Ranges: 2}, `
 thread 1/1 ""
 track of the thread: nvtx "NVTX"

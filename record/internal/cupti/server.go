@@ -361,8 +361,8 @@ func Arm(filters uint32) (path string, err error) {
 // Disarm removes what Arm made, for a program that could not be started.
 func Disarm(path string) { privatefolder.RemoveArmed(path) }
 
-// ArmedEnviron returns env with the variables that make the driver and NVTX load the library at a path. An NVTX that loads
-// CUPTI itself stays so.
+// ArmedEnviron returns env with the variables that make the driver and NVTX load the library at a path. An NVTX that
+// loads CUPTI itself stays so.
 func ArmedEnviron(env []string, path string) []string {
 	var out []string
 	nvtx := NVTXVar + "=" + path
@@ -398,8 +398,8 @@ type Entrance struct {
 	Owner    Owner
 }
 
-// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances. python is as in
-// Options.
+// Join returns a Server for processes that run already and wait for a recorder. Close closes the entrances. python is as
+// in Options.
 func Join(sink Sink, entrances []Entrance, python *PythonLog) (*Server, error) {
 	return newServer(&Server{sink: sink, entrances: entrances, peers: newPeerSet(), python: python}, false)
 }
