@@ -194,6 +194,14 @@ func TestWatchFullDisk(t *testing.T) {
 	program[0].quit(t)
 }
 
+// Moments have no monotonic reading: by that, a clock that was set back would not show, and windows would wait for it.
+func TestWatchClock(t *testing.T) {
+	t.Parallel()
+	if now := new(watched).Now().String(); strings.Contains(now, " m=") {
+		t.Errorf("it is %s", now)
+	}
+}
+
 // Between windows NVML says how busy a GPU is. When it is idle and a process is stuck, that is a line and a metric.
 func TestWatchStuck(t *testing.T) {
 	t.Parallel()

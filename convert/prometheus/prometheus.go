@@ -30,7 +30,9 @@ type Family struct {
 
 // The families of a recording.
 var (
-	busy = &Family{Name: "cudatrace_gpu_busy_ratio", Help: "part of the time with work on the GPU", Labels: "gpu name uuid"}
+	busy = &Family{
+		Name: "cudatrace_gpu_busy_ratio", Help: "part of the time with work on the GPU", Labels: "gpu name uuid",
+	}
 	idle = &Family{
 		Name: "cudatrace_gpu_idle_ratio", Help: "part of the time without work, by cause as in 'cudatrace stats'",
 		Labels: "gpu cause owner",

@@ -64,7 +64,8 @@ func TestMonitorMIG(t *testing.T) {
 	if whole.Unseen {
 		whole, divided = divided, whole
 	}
-	if whole.Unseen || !divided.Unseen || !math.IsNaN(divided.Busy) || len(divided.PIDs) > 0 || divided.UUID == whole.UUID {
+	if whole.Unseen || !divided.Unseen || !math.IsNaN(divided.Busy) || len(divided.PIDs) > 0 ||
+		divided.UUID == whole.UUID {
 		t.Errorf("%+v", list)
 	}
 }

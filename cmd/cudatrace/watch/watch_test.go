@@ -431,8 +431,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// Whichever way the clock steps, in a window, too, windows go on to come as often, and have their moment in their name. One
-// that takes long does not make later ones rare.
+// Whichever way the clock steps, in a window, too, windows go on to come as often, and have their moment in their name.
+// One that takes long does not make later ones rare.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
 	m := &machine{t: t, programs: []*program{{pid: 1, step: time.Second, slower: 1}}}
@@ -554,7 +554,8 @@ func TestStandstill(t *testing.T) {
 		}
 	}
 	m = &machine{t: t, programs: []*program{{pid: 1, divided: true}, {pid: 2, stops: time.Hour}}}
-	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) != 1 || !strings.HasPrefix(m.said[0], "pid-2: its GPUs have been idle") {
+	m.run(t, 2*time.Hour, Options{Quiet: true})
+	if len(m.said) != 1 || !strings.HasPrefix(m.said[0], "pid-2: its GPUs have been idle") {
 		t.Errorf("a GPU beside a divided one is idle, and it said %q", m.said)
 	}
 }
