@@ -64,7 +64,7 @@ func (o *Options) withoutPython() string {
 	case o.GPU == GPUNone:
 		return "they come with CUPTI's records"
 	case len(o.PIDs) > 0 && !o.Detach: // each recording would leave a key of thread-specific data, of 1,024, in the process
-		return "of a program that runs already only a recording with --detach has them"
+		return "of programs that run already only armed ones have them, with --detach"
 	}
 	return ""
 }

@@ -225,7 +225,7 @@ func TestPythonDefault(t *testing.T) {
 		"compiled, asked":   {"--python auto", compiled, false, nil},
 		"unknown":           {"", twice, false, []string{version}},
 		"unknown, asked":    {"--python auto", twice, false, []string{version, version}},
-		"attached, asked":   {"--python auto -p", nil, false, []string{whole + "only a program that is recorded from its start has them"}},
+		"attached, asked":   {"--python auto -p", nil, false, []string{whole + "of programs that run already only armed ones have them, with --detach"}},
 		"attached, unasked": {"-p", nil, false, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
