@@ -58,7 +58,7 @@ done
 # 2. The time of a launch behind 20 rounds.
 for program in "1" "1 graphs" "8" "64"; do
 	name=speed-${program// /-}
-	wanted "$name" 100 && test_door "$name" 95 "./finalize $program" TestSpeed PAIRS=300
+	wanted "$name" 100 && test_door "$name" 95 "./finalize $program" TestSpeed "PAIRS=${PAIRS:-300}"
 done
 
 # 3. The time from the wish to record to the first record, with threads let alone (5 s at most, then the door helps), and with the door.
