@@ -40,7 +40,7 @@ for out in sorted(glob.glob(sys.argv[1] + "/*-*/")):
     after = [ms for at, ms in rows if at >= began]
     quiet, mean = statistics.median(after), statistics.mean(after)  # most tens of seconds have no window
     prom = open(out + "watch.prom").read()
-    told = [re.search(r"cudatrace_watch_%s\S* (\S+)" % f, prom) for f in ("windows_total", "cost_ratio", "cost_error_ratio")]
+    told = [re.search(r"(?m)^cudatrace_watch_%s\S* (\S+)" % f, prom) for f in ("windows_total", "cost_ratio", "cost_error_ratio")]
     number, cost, error = [float(t.group(1)) if t else float("nan") for t in told]
     print(f"{out.split('/')[-2]:12}{before:9.3f}{quiet:11.3f}{mean:9.3f}   x {quiet / before:6.3f}  x {mean / quiet:6.4f}   "
           f"{number:6.0f}  {100 * cost:.2f} % +- {100 * error:.2f} %")

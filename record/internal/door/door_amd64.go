@@ -52,6 +52,7 @@ type thread struct {
 	broken  bool      // a breakpoint is set
 	event   int       // its descriptor
 	set     time.Time // when
+	inside  [2]uint64 // instruction and stack pointer at which its unwind tables have led into CUDA, or nowhere
 }
 
 // A door has the threads of one process.
@@ -162,18 +163,20 @@ func (d *door) stopAll() error {
 			return err
 		}
 		left, running, caught := 0, 0, 0
+		var last *thread
 		for _, t := range d.threads {
 			if t.stopped {
 				continue
 			}
 			if time.Since(began) > stopLongest {
-				return ErrInside
+				return d.isInside(t)
 			}
 			if err := d.try(t, d.catches && round > plainRounds); err != nil {
 				return err
 			}
 			if _, there := d.threads[t.tid]; there && !t.stopped {
 				left++
+				last = t
 				if t.broken {
 					running++
 				}
@@ -186,11 +189,20 @@ func (d *door) stopAll() error {
 		case left == 0 && !fresh && caught == 0: // one stopped in this round may have started another since the list
 			return nil
 		case round >= leastRounds && passed > stopMost+time.Duration(len(d.threads))*stopMore:
-			return ErrInside
+			return d.isInside(last)
 		case left == running && left > 0:
 			unix.Nanosleep(&unix.Timespec{Nsec: 5000}, nil)
 		}
 	}
+}
+
+// isInside is ErrInside, of a thread where one is known.
+func (d *door) isInside(t *thread) error {
+	if t == nil {
+		return ErrInside
+	}
+	name, _ := procfs.ThreadName(uint32(d.pid), uint32(t.tid))
+	return fmt.Errorf("%w (thread %d, %s)", ErrInside, t.tid, name)
 }
 
 // seize begins to trace the threads that are not traced yet, and reports whether there were any.
@@ -430,7 +442,8 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	at, known := d.code.find(regs.Rip)
 	waits := at == locks && slices.Contains(waiting, regs.Orig_rax)
 	busy := !known || at == locks && !waits
-	if v.inside && waits { // perhaps for long: what calls left behind that have returned would keep it inside
+	// A thread that waits may do so for long: what calls left behind that have returned would keep it inside.
+	if at := [2]uint64{regs.Rip, regs.Rsp}; v.inside && waits && t.inside != at {
 		v.inside = !d.code.isOutside(d.pid, elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
 			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip},
 			func(address uint64) (uint64, bool) {
@@ -440,6 +453,9 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 				}
 				return words[i], true
 			})
+		if v.inside {
+			t.inside = at
+		}
 	}
 	return v, !v.inside && !busy, nil
 }
