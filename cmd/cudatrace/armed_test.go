@@ -391,8 +391,10 @@ func TestArmedNobodyElse(t *testing.T) {
 // TestArmedAlone leaves a process alone whose own profiler uses CUPTI, and one in a sandbox.
 func TestArmedAlone(t *testing.T) {
 	t.Parallel()
+	const held = "another tool in the program holds it, as PyTorch's profiler does from its first profile on"
 	for line, why := range map[string]string{
-		"profile": "another tool in the program holds it, as PyTorch's profiler does from its first profile on",
+		"profile": held,
+		"clock":   held,
 		"sandbox": "only its calls are recorded, although it was armed: it has entered a sandbox (seccomp), in which starting CUPTI could kill it",
 	} {
 		t.Run(line, func(t *testing.T) {

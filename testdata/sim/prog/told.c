@@ -3,7 +3,7 @@
  * (1 MiB, which stays), open (an NVTX range, which stays), start (one of another domain), stop (ends it), step N (an NVTX range around N ms), child (a
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
  * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), keep (looks cuptiSubscribe up,
- * for all later profiles), subscribed
+ * for all later profiles), clock (CUPTI's becomes the processor's counter), subscribed
  * (waits until anybody has it), sandbox (enters one that allows everything). Answers each line with "done" when the GPU is idle.
  */
 #include <dlfcn.h>
@@ -108,6 +108,21 @@ static void profiled(void)
 	failed += unsubscribe(subscriber) != 0;
 }
 
+#ifdef __x86_64__
+static uint64_t counter(void)
+{
+	return __builtin_ia32_rdtsc();
+}
+
+/* As Kineto where it takes no subscription. */
+static void take_clock(void)
+{
+	CUptiResult (*take)(uint64_t (*)(void));
+	*(void **)&take = of_cupti("cuptiActivityRegisterTimestampCallback");
+	failed += take(counter) != 0;
+}
+#endif
+
 static void subscribed(void)
 {
 	int (*is)(void);
@@ -140,6 +155,10 @@ static void tell(struct work *w, char **argv, const char *line)
 		profiled();
 	else if (!strcmp(line, "keep\n"))
 		kept = of_cupti("cuptiSubscribe");
+#ifdef __x86_64__
+	else if (!strcmp(line, "clock\n"))
+		take_clock();
+#endif
 	else if (!strcmp(line, "subscribed\n"))
 		subscribed();
 	else if (!strcmp(line, "sandbox\n"))
