@@ -23,6 +23,8 @@ var besideCUDA = []struct{ cause, one, many, why string }{
 		": the program ran more code than is kept, or two threads ran new code at once"},
 	{tracelog.LostMemoryCalls, "time of unknown memory calls", "times of unknown memory calls",
 		": a profiler in the program had CUPTI's callbacks, and figures of memory may be wrong"},
+	{tracelog.LostRanges, "NVTX range or mark is missing", "NVTX ranges and marks are missing",
+		": more were open or nested, or more threads had some, than an armed program keeps"},
 	{tracelog.LostTorchMemory, "block of PyTorch's memory was lost", "blocks of PyTorch's memory were lost",
 		": they came faster than is recorded, and what is held may be wrong"},
 	{tracelog.LostThreadStates, "state or sample of threads was lost", "states and samples of threads were lost",

@@ -6,13 +6,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cudatrace/cudatrace/convert"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
+	"github.com/cudatrace/cudatrace/record/procfs"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
 
@@ -112,4 +116,42 @@ func TestArmedPython(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestArmedPythonStays records a Python program out of which CUPTI cannot be taken, since a debugger is attached: what each
+// recording with lines leaves in it does not grow for ever.
+func TestArmedPythonStays(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread() // the debugger
+	defer runtime.UnlockOSThread()
+	python := pythontest.All(t)[0]
+	program := pythonCommand("cudatrace", "run", "--armed", python.Path, "testdata/python/stepping.py",
+		must.Get(filepath.Abs("../../packaging/python"))(t))
+	program.Env = append(program.Env, "TMPDIR="+t.TempDir())
+	input, output := pipetest.Start(t, program)
+	defer func() { input.Close(); program.Process.Kill(); program.Wait() }()
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("it said %q, %v", line, err)
+	}
+	pid := program.Process.Pid
+	must.Do(t, unix.PtraceSeize(pid))
+	const withLines = 8
+	code := 0
+	for n := range withLines + 2 {
+		b := startInBackground(t, "--calls", "none", "--detach", "-d", "50ms", "-p", fmt.Sprint(pid))
+		if exit := b.end(t); exit != 0 {
+			t.Fatalf("exit code %d\n%s", exit, b.recording.stderr)
+		}
+		b.read(t, b.base+".cudatrace")
+		said := b.recording.stderr
+		if !strings.Contains(said, "CUPTI stays") || b.Calls == 0 ||
+			strings.Contains(said, "would keep memory") != (n >= withLines) {
+			t.Errorf("recording %d: %d calls\n%s", n, b.Calls, said)
+		}
+		now := len(must.Get(procfs.Code(pid))(t))
+		if n > withLines && now != code {
+			t.Errorf("executable mappings behind recording %d: %d, before %d", n, now, code)
+		}
+		code = now
+	}
 }

@@ -232,6 +232,8 @@ const (
 	LostOperatorSpans = "operator_spans"
 	// LostMemoryCalls is the cause of times in which the calls that allocate and free are not known.
 	LostMemoryCalls = "memory_calls"
+	// LostRanges is the cause of NVTX ranges and marks of an armed process that found no room.
+	LostRanges = "nvtx_ranges"
 	// LostTorchMemory is the cause of blocks of PyTorch's allocator for which the kernel's buffer had no room.
 	LostTorchMemory = "torch_memory"
 	// states and samples of threads: the buffer of the kernel's was full; the time is not known
@@ -252,7 +254,7 @@ var LostCauses = []string{
 	LostCallBuffer, LostThreadTable, LostNesting,
 	LostCUPTIQueue, LostCUPTIDropped, LostCUPTIBuffer, LostCUPTITime, LostCUPTIClock,
 	LostCUPTIName, LostCUPTIUnreadable, LostCUPTIUnfinished, LostPython, LostOperators, LostOperatorSpans,
-	LostMemoryCalls, LostTorchMemory, LostThreadStates, LostFunctionRate, LostFunctionNesting, LostFunctionBuffer,
-	LostGPUMetrics, LostLogWrite,
+	LostMemoryCalls, LostRanges, LostTorchMemory, LostThreadStates, LostFunctionRate, LostFunctionNesting,
+	LostFunctionBuffer, LostGPUMetrics, LostLogWrite,
 	LostStrings, LostTime,
 }

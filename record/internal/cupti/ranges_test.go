@@ -101,3 +101,12 @@ func TestStandby(t *testing.T) {
 		}
 	}
 }
+
+// What waits for a recorder that dies is given back.
+func TestQueueEnds(t *testing.T) {
+	t.Parallel()
+	program := filepath.Join(t.TempDir(), "full")
+	must.Run(t, exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-iquote", "inject",
+		"-o", program, "testdata/full.c"))
+	must.Run(t, exec.Command(program))
+}

@@ -29,6 +29,7 @@ var lostNames = [lostCauses]string{
 	lostOperator:   tracelog.LostOperators,
 	lostSpan:       tracelog.LostOperatorSpans,
 	lostMemory:     tracelog.LostMemoryCalls,
+	lostRange:      tracelog.LostRanges,
 }
 
 var le = binary.LittleEndian

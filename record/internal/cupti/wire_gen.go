@@ -107,7 +107,8 @@ const (
 	lostOperator                          = 11
 	lostSpan                              = 12
 	lostMemory                            = 13
-	lostCauses                            = 14
+	lostRange                             = 14
+	lostCauses                            = 15
 	byeExit                               = 1
 	byeStop                               = 2
 	byeSignal                             = 3

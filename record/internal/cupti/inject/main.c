@@ -45,6 +45,7 @@
 __attribute__((used, section(".cudatrace"))) static const char sources[] = "sources sha256 " CT_SOURCES;
 
 static struct ct_cupti cupti;
+static bool without_lines; /* of Python: see meet.c */
 static bool follows; /* a recording of this process by another copy */
 static _Atomic uint32_t meeting; /* a futex: 1 while a thread of an armed process begins to record */
 
@@ -267,6 +268,13 @@ static bool record(struct ct_go *go, uint32_t length, bool *nvtx)
 	if (!start_memory(go))
 		return false;
 	note_memory(go);
+	if (without_lines && go->flags & CT_GO_PYTHON)
+		ct_queue_note(1, "Python lines are not recorded: CUPTI was not taken out behind earlier recordings of the process, "
+				 "and each one with lines would keep memory");
+	if (without_lines) {
+		go->flags &= ~(uint32_t)CT_GO_PYTHON;
+		go->python.minor = 0;
+	}
 	note_clock();
 	ct_range_choose(ct_go_range(go, length), go->range_len, go->first_step, go->steps);
 	const struct ct_function *functions = (const void *)(go + 1);
@@ -357,12 +365,13 @@ static bool begin(void)
  * process, or never does. The recorder has checked for a sandbox: nothing can be rehearsed here, since a child would copy
  * all of the process's memory.
  */
-static bool begin_late(const struct ct_pool_before *before, ct_give_fn give)
+static bool begin_late(const struct ct_pool_before *before, ct_give_fn give, bool lines)
 {
 	bool nvtx;
 	uint64_t deadline = ct_now() + CT_GO_WAIT;
 	ct_fork_begin(); /* in a copy */
 	ct_enable_given(give);
+	without_lines = !lines;
 	follows = before != NULL;
 	if (follows)
 		ct_pool_after(before);

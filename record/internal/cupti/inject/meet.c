@@ -459,11 +459,14 @@ static const struct ct_copy *load_copy(uint32_t number)
 	return copy ? dlsym(copy, CT_COPY_SYMBOL) : NULL;
 }
 
+/* Further ones have no Python lines: where CUPTI is not taken out, each one with lines costs the memory of one more copy. */
+#define COPIES_WITH_LINES 8
+
 /* One recording, to its end. next is who makes it, last who made the one before; NULL without. */
-static bool serve(const struct ct_copy *next, const struct ct_copy *last)
+static bool serve(const struct ct_copy *next, const struct ct_copy *last, bool lines)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
-	bool met = next->meet(last ? &last->pool : NULL, first->give);
+	bool met = next->meet(last ? &last->pool : NULL, first->give, lines);
 	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
 		ct_pause(CT_SECOND);
 	first->give(NULL); /* whatever ended it */
@@ -489,7 +492,7 @@ static void *wait_for_recorder(void *arg)
 			if (next)
 				next->anew();
 		}
-		if (next && serve(next, last)) {
+		if (next && serve(next, last, number <= COPIES_WITH_LINES)) {
 			last = next->finalized() ? NULL : next;
 			if (next == first)
 				next = NULL;

@@ -36,8 +36,8 @@ typedef void (*ct_give_fn)(const struct ct_taker *to);
  * copy of this library.
  */
 struct ct_copy {
-	/* Begins a recording, which has the first copy give it NVTX; false when there is no recorder. */
-	bool (*meet)(const struct ct_pool_before *before, ct_give_fn give);
+	/* Begins a recording, which has the first copy give it NVTX; false when there is no recorder. lines: it may have Python lines. */
+	bool (*meet)(const struct ct_pool_before *before, ct_give_fn give, bool lines);
 	ct_give_fn give;
 	bool (*over)(uint64_t deadline);                   /* waits for its end, and leaves as little behind as it can */
 	bool (*finalized)(void); /* whether CUPTI has been, behind it: it holds no buffers */

@@ -245,14 +245,27 @@ static void record_call(const char *name, const struct nvtx_payload *p)
 	ct_queue_record(&r, sizeof r, NULL, 0, &r.time);
 }
 
-/* Sends what is known of a call that begins. A thread of the program may come when the recording has ended. */
+/* Says, once in a recording, that something did not fit. */
+static void say_missed(void)
+{
+	if (!atomic_exchange(&said, true))
+		ct_queue_note(1, MISSED);
+}
+
+/*
+ * Sends what is known of a call that begins, or without a name that some are not known. A thread of the program may come when
+ * the recording has ended.
+ */
 void ct_nccl_send(const char *name, const struct nvtx_payload *p)
 {
 	sigset_t before;
 	int kept = errno;
 	ct_sigmask_block(&before);
 	if (ct_come_in()) {
-		record_call(name, p);
+		if (name)
+			record_call(name, p);
+		else
+			say_missed();
 		ct_go_out();
 	}
 	ct_sigmask_restore(&before);
@@ -265,19 +278,12 @@ void ct_nccl_pass(void (*to)(const char *name, const struct nvtx_payload *payloa
 	atomic_store(&taker, to);
 }
 
-/* Says, once, that something did not fit. */
-static void say_missed(void)
-{
-	if (!atomic_exchange(&said, true))
-		ct_queue_note(1, MISSED);
-}
-
 static int on_DomainRangePushEx(void *d, const void *a)
 {
 	struct nvtx_payload p;
 	void (*to)(const char *, const struct nvtx_payload *) = atomic_load_explicit(&taker, memory_order_relaxed);
 	if (to && ct_here() && atomic_load_explicit(&missed, memory_order_relaxed))
-		say_missed();
+		to(NULL, NULL);
 	if (a && to && is_nccl(d) && ct_here()) {
 		const char *name = extended(a, &p) ? message(a) : NULL; /* which the size of attributes allows */
 		if (name)

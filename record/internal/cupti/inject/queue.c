@@ -195,12 +195,12 @@ static bool merge(const struct ct_chunk *c)
 void ct_queue_push(struct ct_chunk *c)
 {
 	ct_lock(&lock);
-	bool merged = merge(c);
-	if (!merged)
+	bool done = closed || merge(c);
+	if (!done)
 		append(&batches, c);
 	ct_condition_tell(&more);
 	ct_unlock(&lock);
-	if (merged)
+	if (done)
 		recycle(c);
 }
 
@@ -243,7 +243,7 @@ static struct ct_chunk *definition_chunk(size_t size)
 bool ct_queue_definition(const void *record, size_t size, const char *text, size_t length)
 {
 	ct_lock(&lock);
-	struct ct_chunk *c = definition_chunk(size + padded(length));
+	struct ct_chunk *c = closed ? NULL : definition_chunk(size + padded(length));
 	if (c)
 		fill_with(c, record, size, text, length);
 	ct_condition_tell(&more);
@@ -460,13 +460,21 @@ bool ct_queue_wait_sent(uint64_t deadline, uint64_t stall)
 	return sent;
 }
 
-/* The sender has ended. */
+/* The sender has ended. What a recorder that has died did not take is given back: the program may live on. */
 static void end_queue(void)
 {
-	ct_lock(&lock);
-	closed = true;
-	ct_condition_tell(&rested);
-	ct_unlock(&lock);
+	struct ct_chunk *c;
+	do {
+		ct_lock(&lock);
+		closed = true;
+		ct_condition_tell(&rested);
+		c = pop(&definitions);
+		if (!c)
+			c = pop(&batches);
+		ct_unlock(&lock);
+		if (c)
+			recycle(c);
+	} while (c);
 }
 
 /* From now on records are dropped, and the sender ends when the queue is empty. */

@@ -52,7 +52,7 @@ struct range {
 
 struct thread {
 	uint32_t tid;
-	uint32_t next;	/* where it looks for a place first */
+	uint32_t next;	/* where it looks for a place first, from its own first place on; the next thread here goes on so */
 	uint64_t begun; /* ranges */
 	uint32_t depth; /* pushed ranges; those beyond LEVELS are counted alone */
 	struct {
@@ -61,9 +61,18 @@ struct thread {
 	} levels[LEVELS];
 };
 
+/* A name as the program gives it. */
+struct name {
+	const char *bytes;
+	size_t length;
+	bool cut;
+	char room[WIDE];
+};
+
 static struct range *ranges;
 static struct thread *threads;
 static _Atomic uint32_t owners[THREADS]; /* their TIDs; 0: nobody's */
+#define CLAIMING (1u << 31) /* of an owner: see claim */
 static pthread_key_t key;
 static _Atomic uint32_t used; /* places of ranges that were ever taken */
 static _Atomic uint32_t recording;
@@ -78,7 +87,6 @@ static char *block;
 static size_t block_left;
 static unsigned blocks;
 
-/* The thread ends. Its ranges are forgotten. */
 static void thread_ends(void *arg);
 
 /* Called once, at NVTX's first use. False: NVTX is left without functions. */
@@ -92,56 +100,22 @@ bool ct_standby_start(void)
 	return ranges && threads;
 }
 
-/*
- * What is kept for the calling thread; NULL when there are too many. glibc may allocate memory to keep the value, and the
- * program's malloc may use NVTX: a thread that has a place already does not come here again.
- */
-static struct thread *claim(void)
-{
-	int before = errno;
-	uint32_t tid = ct_tid();
-	struct thread *t = NULL;
-	for (uint32_t i = 0; i < THREADS; i++)
-		if (atomic_load_explicit(&owners[i], memory_order_relaxed) == tid)
-			return NULL;
-	for (uint32_t i = 0; !t && i < THREADS; i++) {
-		uint32_t none = 0;
-		if (atomic_compare_exchange_strong(&owners[i], &none, tid))
-			t = &threads[i];
-	}
-	if (t) {
-		t->tid = tid;
-		t->next = (uint32_t)(t - threads) * 16;
-		t->depth = 0;
-		if (pthread_setspecific(key, t) != 0) {
-			atomic_store(&owners[t - threads], 0);
-			t = NULL;
-		}
-	}
-	errno = before;
-	return t;
-}
-
-static struct thread *this_thread(void)
-{
-	struct thread *t = pthread_getspecific(key);
-	return t ? t : claim();
-}
-
 /* A place for a range of a thread, which nobody else changes now; NULL without. */
 static struct range *take_place(struct thread *t)
 {
+	uint32_t first = (uint32_t)(t - threads) * 16;
 	for (uint32_t i = 0; i < PROBES; i++) {
-		uint32_t at = (t->next + i) & (RANGES - 1), most = atomic_load(&used);
+		uint32_t at = (first + t->next + i) & (RANGES - 1), most = atomic_load(&used);
 		struct range *r = &ranges[at];
 		uint64_t state = atomic_load_explicit(&r->state, memory_order_relaxed);
 		if (state % STATES != FREE || !atomic_compare_exchange_strong(&r->state, &state, state + STATES + CHANGING))
 			continue;
 		while (at >= most && !atomic_compare_exchange_weak(&used, &most, at + 1))
 			;
-		t->next = at + 1;
+		t->next = at + 1 - first;
 		return r;
 	}
+	t->next += PROBES; /* for its next range: others may be free */
 	return NULL;
 }
 
@@ -172,19 +146,47 @@ static const char *domain_name(const struct text *domain)
 	return domain ? domain->bytes : NULL;
 }
 
+static void send(const struct ct_taker *to, uint32_t flags, uint32_t id, uint32_t tid, const struct text *domain, const struct name *n)
+{
+	to->mark(flags, id, tid, domain_name(domain), n->bytes, n->length);
+	if (n->cut)
+		to->lost(CT_LOST_CUT);
+}
+
+/* A recording lacks a range or a mark. */
+static void left_out(void)
+{
+	const struct ct_taker *to = atomic_load(&taker);
+	if (to)
+		to->lost(CT_LOST_RANGE);
+}
+
+/* Who takes ranges, and the number of that recording. */
+static const struct ct_taker *taker_of(uint32_t *now)
+{
+	const struct ct_taker *to;
+	do {
+		*now = atomic_load(&recording);
+		to = atomic_load(&taker);
+	} while (atomic_load(&recording) != *now);
+	return to;
+}
+
 /*
  * A range begins; its number, 0 where it is not followed. A recording that begins meanwhile either is seen here, or waits
- * until the place has changed (announce).
+ * until the place has changed (settle).
  */
-static uint64_t begin(struct thread *t, const struct text *domain, const char *text, size_t length)
+static uint64_t begin(struct thread *t, const struct text *domain, const struct name *n)
 {
 	struct range *r = t ? take_place(t) : NULL;
-	if (!r)
+	if (!r) {
+		left_out();
 		return 0;
-	uint32_t now = atomic_load(&recording);
-	const struct ct_taker *to = atomic_load(&taker);
+	}
+	uint32_t now;
+	const struct ct_taker *to = taker_of(&now);
 	uint64_t state = atomic_load_explicit(&r->state, memory_order_relaxed), number = number_of(r, state);
-	size_t kept = cut(text, length);
+	size_t kept = cut(n->bytes, n->length);
 	atomic_store_explicit(&r->order, ++t->begun, memory_order_release);
 	atomic_store_explicit(&r->domain, domain, memory_order_release);
 	atomic_store_explicit(&r->tid, t->tid, memory_order_release);
@@ -192,17 +194,17 @@ static uint64_t begin(struct thread *t, const struct text *domain, const char *t
 	atomic_store_explicit(&r->length, kept, memory_order_release);
 	for (size_t i = 0; i * 8 < kept; i++) {
 		uint64_t word = 0;
-		memcpy(&word, text + i * 8, kept - i * 8 < 8 ? kept - i * 8 : 8);
+		memcpy(&word, n->bytes + i * 8, kept - i * 8 < 8 ? kept - i * 8 : 8);
 		atomic_store_explicit(&r->text[i], word, memory_order_release);
 	}
 	if (to)
-		to->mark(CT_MARKER_START, id_of(number), t->tid, domain_name(domain), text, length);
+		send(to, CT_MARKER_START, id_of(number), t->tid, domain, n);
 	atomic_store_explicit(&r->state, state - CHANGING + OPEN, memory_order_release);
 	return number;
 }
 
-/* A range ends, on any thread. */
-static void end(const struct thread *t, uint64_t number)
+/* A range ends, on any thread. tid 0: it is forgotten. */
+static void end(uint32_t tid, uint64_t number)
 {
 	struct range *r = &ranges[number % RANGES];
 	uint64_t state = number / RANGES * STATES + OPEN;
@@ -210,21 +212,76 @@ static void end(const struct thread *t, uint64_t number)
 		return; /* it has ended already, or never was */
 	const struct ct_taker *to = atomic_load(&taker);
 	const struct text *domain = atomic_load_explicit(&r->domain, memory_order_relaxed);
-	if (to && t)
-		to->mark(CT_MARKER_END, id_of(number), t->tid, domain_name(domain), NULL, 0);
+	if (to && tid != 0)
+		to->mark(CT_MARKER_END, id_of(number), tid, domain_name(domain), NULL, 0);
 	atomic_store_explicit(&r->state, state - OPEN + FREE, memory_order_release);
 }
 
-static void push(const struct text *domain, const char *text, size_t length)
+/* Ranges that a thread has pushed are forgotten, and its place is nobody's. */
+static void forget(struct thread *t)
+{
+	for (uint32_t i = 0; i < t->depth && i < LEVELS; i++)
+		if (t->levels[i].number != 0)
+			end(0, t->levels[i].number);
+	atomic_store(&owners[t - threads], 0);
+}
+
+static void thread_ends(void *arg)
+{
+	if (ct_here())
+		forget(arg);
+}
+
+/*
+ * What is kept for the calling thread; NULL when there are too many. glibc may allocate memory to keep the value, and the
+ * program's malloc may use NVTX: a thread that has a place already does not come here again. A thread that used NVTX last
+ * of all, behind thread_ends, has left its place with its TID.
+ */
+static struct thread *claim(void)
+{
+	int before = errno;
+	uint32_t tid = ct_tid();
+	struct thread *t = NULL;
+	for (uint32_t i = 0; i < THREADS; i++) {
+		uint32_t owner = atomic_load_explicit(&owners[i], memory_order_relaxed);
+		if (owner == (tid | CLAIMING))
+			return NULL;
+		if (owner == tid)
+			forget(&threads[i]);
+	}
+	for (uint32_t i = 0; !t && i < THREADS; i++) {
+		uint32_t none = 0;
+		if (atomic_compare_exchange_strong(&owners[i], &none, tid | CLAIMING))
+			t = &threads[i];
+	}
+	if (t) {
+		t->tid = tid;
+		t->depth = 0;
+		bool kept = pthread_setspecific(key, t) == 0;
+		atomic_store(&owners[t - threads], kept ? tid : 0);
+		if (!kept)
+			t = NULL;
+	}
+	errno = before;
+	return t;
+}
+
+static struct thread *this_thread(void)
+{
+	struct thread *t = pthread_getspecific(key);
+	return t ? t : claim();
+}
+
+static void push(const struct text *domain, const struct name *n)
 {
 	struct thread *t = this_thread();
-	if (!t)
+	uint32_t level = t ? t->depth++ : LEVELS;
+	if (level >= LEVELS) {
+		left_out();
 		return;
-	if (t->depth++ >= LEVELS)
-		return;
-	uint32_t level = t->depth - 1;
+	}
 	t->levels[level].domain = domain;
-	t->levels[level].number = begin(t, domain, text, length);
+	t->levels[level].number = begin(t, domain, n);
 }
 
 /* Ends the latest range of a domain. */
@@ -247,20 +304,9 @@ static void pop(const struct text *domain)
 	for (; level <= t->depth; level++)
 		t->levels[level - 1] = t->levels[level];
 	if (number != 0) {
-		end(t, number);
-		t->next = (uint32_t)(number % RANGES);
+		end(t->tid, number);
+		t->next = (uint32_t)(number % RANGES) - (uint32_t)(t - threads) * 16;
 	}
-}
-
-static void thread_ends(void *arg)
-{
-	struct thread *t = arg;
-	if (!ct_here())
-		return;
-	for (uint32_t i = 0; i < t->depth && i < LEVELS; i++)
-		if (t->levels[i].number != 0)
-			end(NULL, t->levels[i].number);
-	atomic_store(&owners[t - threads], 0);
 }
 
 /* In a forked child: its other threads are not there, and it may be recorded by itself. */
@@ -269,7 +315,7 @@ void ct_standby_forked(void)
 	if (!threads)
 		return;
 	for (uint32_t i = 0; i < atomic_load(&used); i++)
-		atomic_store(&ranges[i].state, 0);
+		atomic_store(&ranges[i].state, atomic_load(&ranges[i].state) / STATES * STATES); /* the child may have numbers of these */
 	for (uint32_t i = 0; i < THREADS; i++)
 		atomic_store(&owners[i], 0);
 	pthread_setspecific(key, NULL);
@@ -294,16 +340,22 @@ static bool read_range(const struct range *r, uint64_t *number, uint64_t *words,
 	return atomic_load_explicit(&r->state, memory_order_relaxed) == state;
 }
 
-/*
- * A recording gets the ranges that were open before it, those of a thread from the outermost one on. A thread that
- * has taken a place before it could see the recording is waited for.
- */
-static void announce(const struct ct_taker *to, uint32_t now)
+/* Waits for threads that are in a place, and do not see the latest change of taker. False if one has not come out in time. */
+static bool settle(void)
 {
-	uint32_t count = atomic_load(&used);
-	for (uint32_t i = 0, naps = 0; i < count && naps < 100; i++)
+	uint32_t count = atomic_load(&used), naps = 0;
+	for (uint32_t i = 0; i < count && naps < 100; i++)
 		for (; atomic_load(&ranges[i].state) % STATES == CHANGING && naps < 100; naps++)
 			ct_pause(CT_MS / 10);
+	return naps < 100;
+}
+
+/* A recording gets the ranges that were open before it, those of a thread from the outermost one on. */
+static void announce(const struct ct_taker *to, uint32_t now)
+{
+	if (!settle())
+		to->lost(CT_LOST_RANGE);
+	uint32_t count = atomic_load(&used);
 	for (uint64_t order = 0; order != UINT64_MAX;) {
 		uint64_t following = UINT64_MAX;
 		for (uint32_t i = 0; i < count; i++) {
@@ -327,6 +379,8 @@ void ct_standby_give(const struct ct_taker *to)
 	ct_nccl_pass(to ? to->nccl : NULL);
 	atomic_store(&taker, NULL);
 	atomic_store(&cudatrace_range_taken, to != NULL);
+	if (!to && ranges && threads)
+		settle();
 	if (!to)
 		return;
 	uint32_t now = atomic_load(&recording) + 1;
@@ -360,19 +414,27 @@ static void take_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *dom
 	errno = kept;
 }
 
-const struct ct_taker ct_standby_taker = {take_mark, ct_nccl_send};
+static void take_loss(enum ct_lost_cause cause)
+{
+	uint64_t now = ct_now();
+	sigset_t before;
+	int kept = errno;
+	ct_sigmask_block(&before);
+	if (ct_come_in()) {
+		ct_queue_lost(cause, &(struct ct_loss){.count = 1, .from = now, .to = now});
+		ct_go_out();
+	}
+	ct_sigmask_restore(&before);
+	errno = kept;
+}
 
-/* A name as the program gives it. */
-struct name {
-	const char *bytes;
-	size_t length;
-	char room[WIDE];
-};
+const struct ct_taker ct_standby_taker = {take_mark, take_loss, ct_nccl_send};
 
 static void narrow(struct name *n, const char *text)
 {
 	n->bytes = text;
 	n->length = text ? strnlen(text, CT_NAME_MAX) : 0;
+	n->cut = n->length == CT_NAME_MAX && text[CT_NAME_MAX];
 }
 
 /* In UTF-8. */
@@ -387,6 +449,7 @@ static void wide(struct name *n, const wchar_t *text)
 		while (more-- > 0)
 			n->room[n->length++] = (char)(0x80 | (c >> 6 * more & 0x3f));
 	}
+	n->cut = text && *text;
 }
 
 static void message(struct name *n, const void *attributes)
@@ -447,20 +510,24 @@ static void *keep(const struct name *n)
 static void mark(const struct text *domain, const struct name *n)
 {
 	const struct ct_taker *to = atomic_load(&taker);
-	struct thread *t = to && ct_here() ? this_thread() : NULL;
+	if (!to || !ct_here())
+		return;
+	struct thread *t = this_thread();
 	if (t)
-		to->mark(CT_MARKER_INSTANT, 0, t->tid, domain_name(domain), n->bytes, n->length);
+		send(to, CT_MARKER_INSTANT, 0, t->tid, domain, n);
+	else
+		left_out();
 }
 
 static void pushed(const struct text *domain, const struct name *n)
 {
 	if (ct_here())
-		push(domain, n->bytes, n->length);
+		push(domain, n);
 }
 
 static uint64_t started(const struct text *domain, const struct name *n)
 {
-	return ct_here() ? begin(this_thread(), domain, n->bytes, n->length) : 0;
+	return ct_here() ? begin(this_thread(), domain, n) : 0;
 }
 
 static int popped(const struct text *domain)
@@ -474,7 +541,7 @@ static void stopped(uint64_t number)
 {
 	struct thread *t = number != 0 && ct_here() ? this_thread() : NULL;
 	if (number != 0 && ct_here())
-		end(t, number);
+		end(t ? t->tid : ct_tid(), number);
 }
 
 /* The functions in the program's table: what each takes a name from, and what it does. */

@@ -407,6 +407,7 @@ enum ct_lost_cause {
 	CT_LOST_OPERATOR = 11,  /* stacks of operators, likewise; sent with operators 0 */
 	CT_LOST_SPAN = 12,      /* operators: the queue was full */
 	CT_LOST_MEMORY = 13,    /* what calls allocate and free, for a while: another CUPTI client had the callbacks */
+	CT_LOST_RANGE = 14,     /* NVTX ranges and marks of an armed process: more open, nested or threads than are kept */
 	CT_LOST_CAUSES
 };
 

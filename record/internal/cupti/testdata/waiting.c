@@ -28,6 +28,8 @@ void ct_lock(struct ct_lock *l) { while (atomic_exchange(&l->state, 1)) usleep(1
 void ct_unlock(struct ct_lock *l) { atomic_store(&l->state, 0); }
 uint32_t ct_name_number(const char *text) { return text != NULL; }
 void ct_queue_record(const void *r, size_t n, const char *t, size_t l, uint64_t *at) { (void)r, (void)n, (void)t, (void)l, (void)at; }
+void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add) { (void)cause, (void)add; }
+uint64_t ct_now(void) { return 0; }
 void ct_nccl_send(const char *name, const struct nvtx_payload *p) { (void)name, (void)p; }
 void ct_nccl_pass(void (*to)(const char *, const struct nvtx_payload *)) { (void)to; }
 
@@ -81,7 +83,14 @@ static void take_odd(uint32_t flags, uint32_t id, uint32_t tid, const char *doma
 	take(1, flags, id, tid, domain, text, length);
 }
 
-static const struct ct_taker recorders[] = {{take_even, ct_nccl_send}, {take_odd, ct_nccl_send}};
+static _Atomic unsigned lost[CT_LOST_CAUSES];
+
+static void count_loss(enum ct_lost_cause cause)
+{
+	atomic_fetch_add(&lost[cause], 1);
+}
+
+static const struct ct_taker recorders[] = {{take_even, count_loss, ct_nccl_send}, {take_odd, count_loss, ct_nccl_send}};
 
 static void begin_recording(int number)
 {
@@ -135,22 +144,102 @@ static double now(void)
 
 static void check_forked(void)
 {
+	uint64_t parents = on_RangeStartA("s");
 	pid_t pid = fork();
 	if (pid == 0) {
 		atomic_store(&forked, true);
 		ct_standby_forked();
-		on_RangePushA("s");
+		on_RangePushA("some");
 		on_RangePop();
 		atomic_store(&forked, false);
 		on_RangePop();
 		on_RangePushA("s of the child");
+		on_RangeEnd(parents);
 		before = 0;
 		begin_recording(0);
 		_exit(before == 1 ? 0 : 2);
 	}
 	int status;
+	on_RangeEnd(parents);
 	if (waitpid(pid, &status, 0) != pid || status != 0)
 		fail("the child ended with %x", status);
+}
+
+static void *on_thread(void *(*f)(void *))
+{
+	pthread_t t;
+	void *result = NULL;
+	pthread_create(&t, NULL, f, NULL);
+	pthread_join(t, &result);
+	return result;
+}
+
+#define LEFT 999999 /* a TID */
+
+static void *open_range(void *arg)
+{
+	(void)arg;
+	own_tid = LEFT;
+	return (void *)(uintptr_t)on_RangeStartA("some");
+}
+
+/* NVTX is used behind thread_ends. */
+static void *leave_place(void *arg)
+{
+	own_tid = LEFT;
+	on_RangePushA("some");
+	pthread_setspecific(key, NULL);
+	return arg;
+}
+
+static void expect(unsigned ranges_lost, unsigned cut_texts, const char *what)
+{
+	if (lost[CT_LOST_RANGE] != ranges_lost || lost[CT_LOST_CUT] != cut_texts)
+		fail("%s: lost %u ranges and %u texts", what, lost[CT_LOST_RANGE], lost[CT_LOST_CUT]);
+	lost[CT_LOST_RANGE] = lost[CT_LOST_CUT] = 0;
+}
+
+/* What has no room is counted, and nothing else is left out. */
+static void check_losses(void)
+{
+	static uint64_t numbers[RANGES];
+	static char text[CT_NAME_MAX + 2];
+	begin_recording(0);
+	for (int i = 0; i < RANGES / 2; i++)
+		numbers[i] = on_RangeStartA("some");
+	for (int i = RANGES / 2; i < RANGES; i++)
+		if ((numbers[i] = (uintptr_t)on_thread(open_range)) == 0)
+			i--; /* its thread looked where all are taken */
+	unsigned missed = lost[CT_LOST_RANGE];
+	on_RangeStartA("some");
+	expect(missed + 1, 0, "all places");
+	for (int i = 0; i < RANGES; i++)
+		on_RangeEnd(numbers[i]);
+	for (int i = 0; i < LEVELS + 2; i++)
+		on_RangePushA("some");
+	for (int i = 0; i < LEVELS + 2; i++)
+		on_RangePop();
+	expect(2, 0, "levels");
+	on_thread(leave_place);
+	on_RangeEnd((uintptr_t)on_thread(open_range));
+	expect(0, 0, "a place that was left");
+	memset(text, 's', CT_NAME_MAX);
+	on_MarkA(text);
+	text[CT_NAME_MAX] = 's';
+	on_MarkA(text);
+	expect(0, 1, "a long text");
+	uint64_t shared = on_RangeStartA("some");
+	for (int i = 0; i < THREADS; i++)
+		if (owners[i] == 0)
+			owners[i] = LEFT + 1;
+	if (on_thread(open_range))
+		fail("there is a thread more than places");
+	expect(1, 0, "threads");
+	ct_standby_give(NULL);
+	for (int i = 0; i < THREADS; i++)
+		if (owners[i] == LEFT + 1)
+			owners[i] = 0;
+	on_RangeEnd(shared);
 }
 
 int main(int argc, char **argv)
@@ -163,6 +252,7 @@ int main(int argc, char **argv)
 	narrow(&n, "domain");
 	domain = keep(&n);
 	check_forked();
+	check_losses();
 	double from = now();
 	for (int i = 0; i < 100000; i++) {
 		on_RangePushA("forward");
