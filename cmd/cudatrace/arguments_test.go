@@ -146,7 +146,7 @@ func TestWrongValues(t *testing.T) {
 		{"record --gpu-metrics-devices 0 true", `record: --gpu-metrics-devices must be used or all, not "0"`},
 		{"record --steps 7-5 true", `record: --steps "7-5" are no steps: write 100-110 or 100`},
 		{"record --steps 0-65536 true", "record: --steps 0-65536: at most 65,536 steps are recorded"},
-		{"record --steps 5 -p 1", "record: -p does not see NVTX ranges: --steps needs a program to run"},
+		{"record --steps 5 -p 1", "record: -p records from its own start: --steps needs a program to run"},
 		{"record --steps 5 --gpu none true", "record: --steps needs CUPTI, which --gpu none leaves out"},
 		{"record --steps 5 --last 5s true", "record: --steps records some steps, --last the newest time: give one of them"},
 		{"record --steps 5 --step a --capture-range nvtx:b true",
@@ -155,7 +155,7 @@ func TestWrongValues(t *testing.T) {
 		{"record --capture-range nvtx:step --gpu none true",
 			"record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out"},
 		{"record --capture-range nvtx:step -p 1",
-			"record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run"},
+			"record: -p records from its own start: --capture-range nvtx: needs a program to run"},
 		{"stats x --min-duration 5x", `stats: --min-duration "5x" is not a time`},
 		{"stats x --ranks 5-2",
 			`stats: --ranks "5-2" is no list of ranks: the range 5-2 ends before it begins: write ranks, ` +

@@ -368,7 +368,7 @@ func recordRange(c *cli.Context, o *record.Options) (err error) {
 	name, nvtx := strings.CutPrefix(value, "nvtx:")
 	switch {
 	case nvtx && len(o.PIDs) > 0:
-		return usagef(recordName, "record: -p does not see NVTX ranges: --capture-range nvtx: needs a program to run")
+		return usagef(recordName, "record: -p records from its own start: --capture-range nvtx: needs a program to run")
 	case nvtx && c.String("gpu") == string(record.GPUNone):
 		return usagef(recordName, "record: --capture-range nvtx: needs CUPTI, which --gpu none leaves out")
 	case nvtx:
@@ -398,7 +398,7 @@ func recordSteps(c *cli.Context, o *record.Options) (err error) {
 	switch named := !o.CaptureNVTX.None(); {
 	case err != nil:
 	case len(o.PIDs) > 0:
-		err = errors.New("-p does not see NVTX ranges: --steps needs a program to run")
+		err = errors.New("-p records from its own start: --steps needs a program to run")
 	case c.String("gpu") == string(record.GPUNone):
 		err = errors.New("--steps needs CUPTI, which --gpu none leaves out")
 	case c.IsSet("last"):

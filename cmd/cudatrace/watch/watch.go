@@ -96,7 +96,7 @@ const lookInterval = 10 * time.Second
 type job struct {
 	pace
 	between
-	key, name string
+	name      string
 	offset    time.Duration // of its windows in the grid
 	processes []record.ArmedProcess
 	counters  map[int]*counter // by PID
@@ -130,18 +130,20 @@ func Run(o Options, m Machine) error {
 		s.watchQuiet()
 		until := s.Now().Add(lookInterval)
 		j, at := s.first()
-		if j != nil && at.Before(until) {
+		due := j != nil && at.Before(until)
+		if due {
 			until = at
-		} else {
-			j = nil
 		}
 		if s.Await(until) {
 			return nil
 		}
-		if j != nil && !s.Now().Before(at.Add(-mostEarly)) { // else the clock was set back meanwhile
-			if err := s.look(); err != nil { // programs come and go meanwhile
-				return err
-			}
+		if !due {
+			continue
+		}
+		if err := s.look(); err != nil { // programs come and go meanwhile, and the clock may have been set
+			return err
+		}
+		if j, at = s.first(); j != nil && !s.Now().Before(at.Add(-mostEarly)) {
 			s.window(j, at)
 		}
 	}
@@ -180,7 +182,7 @@ func (s *service) look() error {
 		if j.after.Sub(now) > mostEarly { // the clock was set back
 			j.after = now
 		}
-		if late := now.Add(-j.interval()); j.after.Before(late) { // it was set forward, or the host was suspended
+		if late := now.Add(1 - j.interval()); j.after.Before(late) { // it was set forward, or the host was suspended
 			j.after = late
 		}
 		j.take(groups[key])
@@ -194,8 +196,8 @@ func (s *service) begin(key string, of []record.ArmedProcess) *job {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key)) // a hash takes everything
 	j := &job{
-		pace: pace{budget: s.Budget, every: s.Every, length: s.For},
-		key:  key, name: cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
+		pace:   pace{budget: s.Budget, every: s.Every, length: s.For},
+		name:   cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
 		offset: time.Duration(hash.Sum64() % uint64(s.Every)), counters: make(map[int]*counter), after: s.Now(),
 	}
 	j.adapt()
@@ -250,11 +252,8 @@ func (s *service) first() (next *job, at time.Time) {
 
 var errBusy = errors.New("another recorder records its processes")
 
-// window records a job once, unless it has ended.
+// window records a job once.
 func (s *service) window(j *job, at time.Time) {
-	if s.jobs[j.key] != j {
-		return
-	}
 	s.windows++
 	name := base(j.name, s.Host, at)
 	s.tidy()

@@ -435,9 +435,10 @@ func TestFaults(t *testing.T) {
 // One that takes long does not make later ones rare.
 func TestClockSteps(t *testing.T) {
 	t.Parallel()
+	const waits = 2*time.Hour + 27*time.Second // for the next window
 	m := &machine{t: t, programs: []*program{{pid: 1, step: time.Second, slower: 1}}}
 	m.steps = map[time.Duration]time.Duration{
-		time.Hour: -5 * time.Hour, 2 * time.Hour: 9 * time.Hour, 3 * time.Hour: -time.Minute,
+		time.Hour: -5 * time.Hour, waits: 9 * time.Hour, 3 * time.Hour: -time.Minute,
 	}
 	m.run(t, 4*time.Hour, Options{})
 	for _, w := range m.windows {

@@ -239,8 +239,6 @@ track of the thread: nvtx "NVTX"
 	}
 }
 
-// Of the ranges that fit no thread's track, one is laid once no earlier one of its domain
-// can come.
 // A range that began before the recording is no step: it is not whole.
 func TestNVTXStepBegunBefore(t *testing.T) {
 	t.Parallel()
@@ -252,6 +250,8 @@ func TestNVTXStepBegunBefore(t *testing.T) {
 	}
 }
 
+// Of the ranges that fit no thread's track, one is laid once no earlier one of its domain
+// can come.
 func TestNVTXRangesCrossedAdvance(t *testing.T) {
 	t.Parallel()
 	r := newRanges(t)

@@ -58,6 +58,61 @@ int main(void)
 	return write(ends[1], "x", 1) != 1 || pthread_join(t, NULL) != 0;
 }
 `
+	// a thread that waits inside CUDA, where unwind tables alone could tell that it is outside
+	hidden = `
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+void call_back(void (*f)(int), int n);
+static void wait(int sig)
+{
+	char c;
+	(void)sig;
+	if (read(0, &c, 1) != 1)
+		_exit(1);
+}
+static void in_handler(int flags)
+{
+	char room[65536];
+	struct sigaction action = {.sa_handler = wait, .sa_flags = flags};
+	stack_t stack = {.ss_sp = room, .ss_size = sizeof room};
+	sigaltstack(&stack, NULL);
+	sigaction(SIGUSR1, &action, NULL);
+	raise(SIGUSR1);
+	stack.ss_flags = SS_DISABLE;
+	sigaltstack(&stack, NULL);
+}
+void begins(int n);
+void returns(int n);
+void pushes(int n);
+void shifts(int n);
+char taken;
+__asm__(
+"begins: .cfi_startproc\n .cfi_undefined rip\n" // a coroutine, on a stack that lies in another function's
+"	push %rbp\n mov %rsp, %rbp\n sub $4096, %rsp\n call waits_for\n leave\n ret\n .cfi_endproc\n"
+"returns: .cfi_startproc\n" // it says for a moment that it has no caller
+"	sub $8, %rsp\n .cfi_adjust_cfa_offset 8\n .cfi_undefined rip\n nop\n .cfi_restore rip\n"
+"	call waits_for\n add $8, %rsp\n .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc\n"
+"first: .cfi_startproc\n .cfi_undefined rip\n nop\n nop\n ret\n .cfi_endproc\n"
+"pushes: .cfi_startproc\n" // its unwind tables do not know of what it pushes: a function, which is none's caller
+"	lea first+1(%rip), %rax\n push %rax\n call waits_for\n pop %rax\n ret\n .cfi_endproc\n"
+"shifts: sub $4, %rsp\n xor %eax, %eax\n xor %edi, %edi\n lea taken(%rip), %rsi\n mov $1, %edx\n"
+"	syscall\n add $4, %rsp\n ret\n"); // words of the stack are at other addresses
+void waits_for(void) { wait(0); __asm__ volatile("" ::: "memory"); }
+int main(void)
+{
+	static const struct { void (*f)(int); int n; } turns[] = {
+		{in_handler, 0}, {in_handler, SA_ONSTACK}, {begins, 0}, {returns, 0}, {pushes, 0}, {shifts, 0},
+	};
+	for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
+		puts("waits");
+		fflush(stdout);
+		call_back(turns[i].f, turns[i].n);
+	}
+	return 0;
+}
+`
 	// a thread that is hardly ever outside of CUDA, and starts another one now and then
 	launcher = `
 #include <pthread.h>
@@ -122,6 +177,26 @@ func TestLeftBehind(t *testing.T) {
 		err := Shut(cmd.Process.Pid, func() error { done = true; return nil })
 		if inside := turn == 1; done == inside || errors.Is(err, ErrInside) != inside {
 			t.Errorf("turn %d: %t, %v", turn, done, err)
+		}
+		input.Write([]byte("x"))
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+// TestHidden leaves the door open while a thread is inside, whatever lies between CUDA's function and the wait.
+func TestHidden(t *testing.T) {
+	t.Parallel()
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), hidden))
+	input, output := pipetest.Start(t, cmd)
+	for lines, turn := bufio.NewScanner(output), 0; lines.Scan(); turn++ {
+		for !waitsInRead(cmd.Process.Pid) {
+			time.Sleep(time.Millisecond)
+		}
+		if err := Shut(cmd.Process.Pid, func() error { return nil }); !errors.Is(err, ErrInside) {
+			t.Errorf("turn %d: %v", turn, err)
 		}
 		input.Write([]byte("x"))
 	}

@@ -48,12 +48,13 @@ type code []region
 func readCode(pid int) (code, error) {
 	mapped, err := procfs.Code(pid)
 	var c code
-	files := map[procfs.FileID]*file{}
+	files := map[procfs.Mapping]*file{}
 	for _, m := range mapped {
-		if files[m.File] == nil {
-			files[m.File] = &file{}
+		whole := procfs.Mapping{File: m.File, Path: m.Path} // several file systems in one may number files alike
+		if files[whole] == nil {
+			files[whole] = &file{}
 		}
-		c = append(c, region{m, kindOf(m.Path), files[m.File]})
+		c = append(c, region{m, kindOf(m.Path), files[whole]})
 	}
 	return c, err
 }
@@ -136,8 +137,16 @@ func (c code) look(pc uint64, words []uint64) view {
 const mostFrames = 256
 
 // isOutside goes up the calls that a thread has not returned from, by the unwind tables, and reports whether it got to the
-// function in which the thread began, through none of CUDA's.
-func (c code) isOutside(pid int, r elfsym.Registers, word func(address uint64) (uint64, bool)) bool {
+// function in which the thread began, through none of CUDA's. Words are those of the stack, from its stack pointer on.
+func (c code) isOutside(pid int, r elfsym.Registers, words []uint64) bool {
+	from := r[elfsym.RSP]
+	word := func(address uint64) (uint64, bool) {
+		i := (address - from) / 8
+		if (address-from)%8 != 0 || i >= uint64(len(words)) {
+			return 0, false
+		}
+		return words[i], true
+	}
 	for depth := range mostFrames {
 		at := r[elfsym.RIP]
 		if depth > 0 {
@@ -151,12 +160,16 @@ func (c code) isOutside(pid int, r elfsym.Registers, word func(address uint64) (
 		if image == nil {
 			return false
 		}
-		bias, known := image.Bias(m.From, m.Offset)
+		address, known := image.Address(m.Offset + at - m.From)
 		if !known {
 			return false
 		}
-		if outermost, ok := image.Up(at-bias, &r, word); outermost || !ok {
-			return outermost && ok
+		switch outermost, ok := image.Up(address, &r, word); {
+		case !ok:
+			return false
+		case outermost: // of a coroutine, perhaps: the thread may have begun further up
+			above := (r[elfsym.RSP] - from) / 8
+			return above <= uint64(len(words)) && !c.look(0, words[above:]).inside
 		}
 	}
 	return false

@@ -431,7 +431,7 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	if t.tid == d.pid {
 		end = d.bottom
 	}
-	if end <= regs.Rsp || end-regs.Rsp > stackMost {
+	if end <= regs.Rsp || end-regs.Rsp > stackMost || regs.Rsp%8 != 0 {
 		return v, false, nil // a stack of its own
 	}
 	words := d.read(regs.Rsp, end)
@@ -445,14 +445,7 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	// A thread that waits may do so for long: what calls left behind that have returned would keep it inside.
 	if at := [2]uint64{regs.Rip, regs.Rsp}; v.inside && waits && t.inside != at {
 		v.inside = !d.code.isOutside(d.pid, elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
-			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip},
-			func(address uint64) (uint64, bool) {
-				i := (address - regs.Rsp) / 8
-				if address < regs.Rsp || address%8 != 0 || i >= uint64(len(words)) {
-					return 0, false
-				}
-				return words[i], true
-			})
+			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip}, words)
 		if v.inside {
 			t.inside = at
 		}

@@ -45,7 +45,7 @@ type rules struct {
 	unknown  bool             // the frame is elsewhere
 	saved    map[uint64]int64 // registers saved at an offset from the frame
 	lost     bool             // some are in another way
-	none     bool             // there is no caller
+	none     bool             // there is no caller, unless the return address has been saved since
 }
 
 func (r rules) clone() rules {
@@ -209,6 +209,7 @@ func (m *unwindMachine) register(op byte) {
 		m.restore(register)
 	case opUndefined:
 		m.rules.none = m.rules.none || register == m.common.returnAddress
+		m.rules.lost = m.rules.lost || register != m.common.returnAddress
 	case opSameValue:
 	case opRegister, opValueOffset:
 		m.unsigned()

@@ -41,8 +41,8 @@ func (im *Image) Up(address uint64, r *Registers, word func(address uint64) (uin
 	if !m.run(e.instructions, address) || m.rules.unknown || m.rules.lost || !isKept(m.rules.register) {
 		return false, false
 	}
-	if m.rules.none {
-		return true, true
+	if _, back := m.rules.saved[RIP]; !back {
+		return m.rules.none, m.rules.none
 	}
 	up := *r
 	up[RSP] = r[m.rules.register] + uint64(m.rules.offset)
@@ -54,7 +54,7 @@ func (im *Image) Up(address uint64, r *Registers, word func(address uint64) (uin
 			return false, false
 		}
 	}
-	if _, ok = m.rules.saved[RIP]; !ok || up[RSP] <= r[RSP] {
+	if up[RSP] <= r[RSP] {
 		return false, false
 	}
 	*r = up
