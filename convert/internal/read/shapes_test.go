@@ -44,10 +44,8 @@ func TestKernelShapes(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]logtest.Opener{
-		"one block":                   logtest.Parts(t, text.String()),
-		"a block for each":            logtest.Parts(t, strings.SplitAfter(text.String(), "\n")...),
-		"one block of another writer": logtest.Mixed(t, text.String()),
-		"blocks of another writer":    logtest.Mixed(t, strings.SplitAfter(text.String(), "\n")...),
+		"one block":        logtest.Parts(t, text.String()),
+		"a block for each": logtest.Parts(t, strings.SplitAfter(text.String(), "\n")...),
 	} {
 		list := shapesOf(t, newShapeTable(), open)
 		for i, shape := range list {
@@ -76,14 +74,12 @@ func TestOtherShapes(t *testing.T) {
 			fmt.Fprintf(&text, "memset pid=1 stream=7 start=1 %s=4\n", field)
 		}
 	}
-	for name, open := range map[string]logtest.Opener{"this writer": logtest.Parts(t, text.String()), "another writer": logtest.Mixed(t, text.String())} {
-		var ids []string
-		for _, shape := range shapesOf(t, newShapeTable(), open) {
-			ids = append(ids, fmt.Sprint(shape.ID))
-		}
-		if got, want := strings.Join(ids, " "), "1 2 3 4 5 6 1 2 3 4 5 6 7 8 7 8"; got != want {
-			t.Errorf("%s: the shapes have the numbers %s, want %s", name, got, want)
-		}
+	var ids []string
+	for _, shape := range shapesOf(t, newShapeTable(), logtest.Parts(t, text.String())) {
+		ids = append(ids, fmt.Sprint(shape.ID))
+	}
+	if got, want := strings.Join(ids, " "), "1 2 3 4 5 6 1 2 3 4 5 6 7 8 7 8"; got != want {
+		t.Errorf("the shapes have the numbers %s, want %s", got, want)
 	}
 }
 
@@ -168,7 +164,6 @@ func TestDictCacheUsable(t *testing.T) {
 		{"eight columns with few values", logtest.Parts(t, launches(8, 2)), true},
 		{"nine columns with few values", logtest.Parts(t, launches(9, 2)), false},
 		{"a column with many values", logtest.Parts(t, launches(1, 1999)), false},
-		{"a log without such bytes", logtest.Mixed(t, launches(1, 2)), false},
 	} {
 		var c shapeColumns
 		r := openLog(t, test.open)
