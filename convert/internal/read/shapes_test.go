@@ -8,7 +8,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // shapesOf returns the shape of each record of work in a log, from one table.
@@ -136,41 +135,5 @@ func TestShapesBound(t *testing.T) {
 	}
 	if again := make(1); again == first || again.ID != maxShapes+2 || again.Memset.Bytes != 1 || first.Memset.Bytes != 1 {
 		t.Errorf("the first shape is %+v, then %+v", first, again)
-	}
-}
-
-// A cache of rows can be used where all columns in which rows differ have bytes that tell
-// them apart, up to eight such columns.
-func TestDictCacheUsable(t *testing.T) {
-	t.Parallel()
-	launches := func(fields, values int) string {
-		var text strings.Builder
-		for i := range 2000 {
-			fmt.Fprintf(&text, "kernel pid=1 stream=7 start=%d", 1+i)
-			for f := range fields {
-				fmt.Fprintf(&text, " %s=%d", kernelFields[1+f], 1+(i*(f+3)*7919+i*i*f/7)%(values+f))
-			}
-			text.WriteString("\n")
-		}
-		return text.String()
-	}
-	for _, test := range []struct {
-		name   string
-		open   logtest.Opener
-		usable bool
-	}{
-		{"all rows are equal", logtest.Parts(t, launches(0, 2)), true},
-		{"one column with few values", logtest.Parts(t, launches(1, 2)), true},
-		{"eight columns with few values", logtest.Parts(t, launches(8, 2)), true},
-		{"nine columns with few values", logtest.Parts(t, launches(9, 2)), false},
-		{"a column with many values", logtest.Parts(t, launches(1, 1999)), false},
-	} {
-		var c shapeColumns
-		r := openLog(t, test.open)
-		for r.Next() && r.Block().Kind != tracelog.KindKernel {
-		}
-		if c.open(r.Block(), timeline.KernelWork); c.cache.usable != test.usable {
-			t.Errorf("%s: the cache is usable: %v", test.name, c.cache.usable)
-		}
 	}
 }
