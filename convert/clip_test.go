@@ -3,7 +3,6 @@ package convert
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -265,27 +264,5 @@ func TestAllEvents(t *testing.T) {
 	slices.Sort(all)
 	if diff := cmp.Diff(known, all); diff != "" {
 		t.Errorf("events (-known +timeline): %s", diff)
-	}
-}
-
-// Spans come as their SpanEnd. Those whom the comment of timeline.SpanBegin names read their beginnings, too.
-func TestReadersOfBeginnings(t *testing.T) {
-	t.Parallel()
-	var readers []string
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		if strings.Contains(string(text), "*timeline.SpanBegin") {
-			readers = append(readers, path)
-		}
-		return err
-	})
-	want := []string{"clip.go", "cliptracks.go", "internal/chromesink/sink.go", "internal/chromesink/spans.go",
-		"internal/pfsink/sink.go", "internal/steppaths/paths.go", "internal/steps/finder.go",
-		"internal/timelinetest/collector.go", "stats/sink.go"}
-	if diff := cmp.Diff(want, readers); err != nil || diff != "" {
-		t.Errorf("files that read beginnings of spans (-want +got): %v\n%s", err, diff)
 	}
 }

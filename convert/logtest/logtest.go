@@ -1,7 +1,7 @@
 // Package logtest makes logs for tests and benchmarks of conversions.
 //
-// Input: records in the text form, or a number of launches. Output: logs in memory, whole, mixed
-// from parts, or growing.
+// Input: records in the text form, or a number of launches. Output: logs in memory, whole, in
+// parts, or growing.
 package logtest
 
 import (

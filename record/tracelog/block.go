@@ -167,10 +167,6 @@ func (c *Column) Text(i int) string { return c.c.Text(i) }
 // Const returns the number that all records have in common; ok is false if they may differ.
 func (c *Column) Const() (v uint64, ok bool) { return c.c.Numbers[0], c.c.Mask == 0 }
 
-// Picks returns a byte for each record: records with the same byte have the same number. It is
-// nil where the log has no such bytes. Several columns may share them.
-func (c *Column) Picks() []byte { return c.c.Picks }
-
 // Values returns the numbers of all records. Where they differ it is a view of the block.
 // Otherwise it is room, filled with the common number and made longer as needed.
 func (c *Column) Values(room []uint64) []uint64 {

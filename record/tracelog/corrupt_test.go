@@ -272,6 +272,7 @@ func damagedLogs(t testing.TB) []damagedLog {
 		{"numbers_for_texts", records(byte(KindString), 1, 2, 0, reprConst, 1, 99, 1, reprConst, 1, 7), all, "numbers in place of texts", 2},
 		{"texts_for_numbers", records(byte(KindNote), 1, 1, 0, reprText, 2, 1, 'x'), all, "texts in place of numbers", 2},
 		{"string_of_two_texts", records(byte(KindString), 1, 2, 0, reprConst, 1, 1, 1, reprText, 2, 1, 'x'), all, "its strings are", 2},
+		{"keys_that_differ", records(byte(KindCall), 2, 1, 0, reprVarint, 2, 1, 2), all, "differ in a field that is a key", 2},
 		{"index_of_another_kind", withIndex(t, log, func(e *IndexEntry) { e.Kind++ }), all, "an index does not match", 1},
 		{"index_of_another_process", withIndex(t, log, func(e *IndexEntry) { e.PID = 99 }), all, "an index does not match", 1},
 		{"index_of_another_time", withIndex(t, log, func(e *IndexEntry) { e.To++ }), all, "an index does not match", 1},

@@ -1,6 +1,7 @@
 package tracelog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -108,7 +109,7 @@ func (in *intake) records(d *decoding, size int64) (given bool, err error) {
 	b := &in.block
 	*b = Block{Kind: Kind(d.table.Number), N: d.table.Rows, Offset: d.Offset, strings: &in.strings}
 	in.fill(b, d)
-	if err := typed(b.table, d.table); err != nil {
+	if err := cmp.Or(typed(b.table, d.table), keyed(b)); err != nil {
 		return false, err
 	}
 	if b.Kind == KindString {
@@ -142,6 +143,24 @@ func typed(described *schema.Table, t *columns.Table) error {
 		if described != nil && f < uint64(len(described.Fields)) &&
 			(described.Fields[f].Type == schema.Text) != (t.Columns[i].Texts != nil) {
 			return errType
+		}
+	}
+	return nil
+}
+
+var errKeys = errors.New("its records differ in a field that is a key")
+
+// keyed checks that the records of a block are of one thread, one stream, one set of metrics.
+func keyed(b *Block) error {
+	l := schema.LayoutOf(b.Kind)
+	if l == nil {
+		return nil
+	}
+	for _, f := range l.Keys {
+		for i := 1; i < b.N && b.own[f].Mask != 0; i++ {
+			if b.at(f, i) != b.at(f, 0) {
+				return errKeys
+			}
 		}
 	}
 	return nil

@@ -62,24 +62,13 @@ func (o *OpenCalls) Take(b *Block) {
 		of, start = "domain", "start"
 	}
 	pids, tids, ofs, starts := b.Column("pid"), b.Column("tid"), b.Column(of), b.Column(start)
-	pid, onePID := pids.Const()
-	tid, oneTID := tids.Const()
-	if onePID && oneTID && o.byThread[callingThread{uint32(pid), uint32(tid)}] == nil {
-		return
-	}
-	for i := range b.N {
-		key := callingThread{uint32(pids.At(i)), uint32(tids.At(i))}
-		open := o.byThread[key]
-		if open == nil {
-			continue
-		}
-		of, start, before := ofs.At(i), starts.At(i), len(open)
-		open = slices.DeleteFunc(open, func(c OpenCall) bool { return c.isOver(b.Kind, of, start) })
-		o.count -= before - len(open)
-		if len(open) == 0 {
+	key := callingThread{uint32(pids.At(0)), uint32(tids.At(0))}
+	for i := 0; i < b.N && o.byThread[key] != nil; i++ {
+		calls, of, start := o.byThread[key], ofs.At(i), starts.At(i)
+		open := slices.DeleteFunc(calls, func(c OpenCall) bool { return c.isOver(b.Kind, of, start) })
+		o.count -= len(calls) - len(open)
+		if o.byThread[key] = open; len(open) == 0 {
 			delete(o.byThread, key)
-		} else {
-			o.byThread[key] = open
 		}
 	}
 }

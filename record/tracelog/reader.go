@@ -192,7 +192,7 @@ func copied(list []columns.Column, rows int) []columns.Column {
 		c := &list[i]
 		from := len(numbers)
 		numbers = append(numbers, c.Numbers...)
-		c.Numbers, c.Picks = numbers[from:len(numbers):len(numbers)], slices.Clone(c.Picks)
+		c.Numbers = numbers[from:len(numbers):len(numbers)]
 	}
 	return list
 }

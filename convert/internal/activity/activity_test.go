@@ -122,6 +122,7 @@ func TestIdleAddsUp(t *testing.T) {
 		if d.First == timeline.Never {
 			continue
 		}
+		busy := d.Until(timeline.Never).Busy
 		var causes, rows uint64
 		for _, ns := range d.Idle.Time {
 			causes += ns
@@ -129,15 +130,15 @@ func TestIdleAddsUp(t *testing.T) {
 		for _, r := range d.Idle.Rows {
 			rows += r.Seen.Time
 		}
-		if idle := d.Last - d.First - d.Busy(); causes != idle || rows != idle || c.gaps != idle || c.spent != d.Idle.Time[LaunchedLate] {
+		if idle := d.Last - d.First - busy; causes != idle || rows != idle || c.gaps != idle || c.spent != d.Idle.Time[LaunchedLate] {
 			t.Errorf("seed %d: idle %d, causes %d, rows %d, gaps %d, spent %d of %d", seed, idle, causes, rows, c.gaps, c.spent, d.Idle.Time[LaunchedLate])
 		}
 		var parts uint64
 		for _, p := range d.Parts {
-			parts += p.Times().Busy()
+			parts += p.Times().Until(timeline.Never).Busy
 		}
-		if parts < d.Busy() || d.Parts[0].Times().CommunicationOverlap() > d.Busy() {
-			t.Errorf("seed %d: the parts are busy for %d, the device for %d", seed, parts, d.Busy())
+		if parts < busy || d.Parts[0].Times().Until(timeline.Never).CommunicationOverlap > busy {
+			t.Errorf("seed %d: the parts are busy for %d, the device for %d", seed, parts, busy)
 		}
 	}
 }
@@ -239,8 +240,8 @@ func TestBusyTimes(t *testing.T) {
 				total++
 			}
 		}
-		if busy != want || d.Busy() != total || d.Late != late {
-			t.Errorf("seed %d: busy for %d ns, %d late, want %d and %d", seed, d.Busy(), d.Late, total, late)
+		if ns := d.Until(timeline.Never).Busy; busy != want || ns != total || d.Late != late {
+			t.Errorf("seed %d: busy for %d ns, %d late, want %d and %d", seed, ns, d.Late, total, late)
 		}
 	}
 }

@@ -68,32 +68,14 @@ func (t *Times) cover(start, end uint64, c Class) {
 	t.either.Add(start, end)
 }
 
-// Busy is the time with any work.
-func (t *Times) Busy() uint64 { return t.any.Total }
-
-// Kernels is the time with kernels, communication included.
-func (t *Times) Kernels() uint64 { return t.kernels.Total }
-
-// Compute is the time with kernels, communication apart.
-func (t *Times) Compute() uint64 { return t.compute.Total }
-
-// Communication is the time with communication.
-func (t *Times) Communication() uint64 { return t.communication.Total }
-
-// Copies is the time with copies.
-func (t *Times) Copies() uint64 { return t.copies.Total }
-
-// CopyOverlap is the time with copies and with kernels.
-func (t *Times) CopyOverlap() uint64 { return both(&t.kernels, &t.copies, &t.either) }
-
-// CommunicationOverlap is the time with communication and with other kernels.
-func (t *Times) CommunicationOverlap() uint64 { return both(&t.compute, &t.communication, &t.kernels) }
-
-// both is the time in which two covers overlap, by the cover of either.
-func both(a, b, either *Cover) uint64 { return a.Total - (either.Total - b.Total) }
-
-// A Sum has some of the times up to a moment, by the names of their methods.
-type Sum struct{ Busy, Compute, Communication, CommunicationOverlap, Copies, CopyOverlap uint64 }
+// A Sum has some of the times up to a moment.
+type Sum struct {
+	Busy                   uint64 // with any work
+	Compute, Communication uint64 // Compute is that of other kernels
+	CommunicationOverlap   uint64 // with communication and with other kernels
+	Copies                 uint64
+	CopyOverlap            uint64 // with copies and with kernels
+}
 
 // Until returns the times up to a moment. All work that starts before it has been added, and no other.
 func (t *Times) Until(at uint64) Sum {

@@ -130,9 +130,6 @@ func TestIntervalsHoldTheTruth(t *testing.T) {
 				wide, time = wide+x.High-x.Low, time+truth
 			}
 		}
-		t.Log(name, held, all, float64(wide)/float64(time))
-		t.Log(name, held, all, float64(wide)/float64(time))
-		t.Log(name, held, all, float64(wide)/float64(time))
 		if all < 60 || held*100 < all*90 {
 			t.Errorf("%s: the truth is in %d of %d intervals", name, held, all)
 		}

@@ -112,8 +112,7 @@ func TestSums(t *testing.T) {
 			}
 			sum, next = sum.Plus(s.Sum), s.End
 		}
-		want := Sum{Busy: device.Busy(), Compute: device.Compute(), Communication: device.Communication(),
-			CommunicationOverlap: device.CommunicationOverlap(), Copies: device.Copies(), CopyOverlap: device.CopyOverlap()}
+		want := device.Until(timeline.Never)
 		if next != device.Last && device.Last > device.First || sum != want {
 			t.Errorf("seed %d: up to %d of %d, %+v, want %+v", seed, next, device.Last, sum, want)
 		}

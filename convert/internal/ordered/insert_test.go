@@ -39,30 +39,3 @@ func TestInsertSorted(t *testing.T) {
 		})
 	}
 }
-
-// What is out of order everywhere is sorted as a whole: values are not moved one by one.
-func TestInsertComparisons(t *testing.T) {
-	t.Parallel()
-	const n = 5000
-	for name, c := range map[string]struct {
-		next func(i int) int
-		most int // comparisons a value
-	}{
-		"sorted":           {func(i int) int { return i }, 2},
-		"two runs":         {func(i int) int { return i % (n / 2) }, 4},
-		"reversed":         {func(i int) int { return -i }, 50},
-		"pairs of reverse": {func(i int) int { return -i / 2 }, 50},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var list []int
-			for i := range n {
-				list = append(list, c.next(i))
-			}
-			comparisons := 0
-			Insert(list, 0, func(a, b *int) bool { comparisons++; return *a < *b })
-			if comparisons > c.most*n {
-				t.Errorf("%d comparisons for %d values, want at most %d a value", comparisons, n, c.most)
-			}
-		})
-	}
-}

@@ -30,7 +30,6 @@ type argumentColumns struct {
 	columns [tracelog.MaxArgs]tracelog.Column
 	nargs   tracelog.Column
 	varying []uint8
-	cache   dictCache[timeline.Arguments]
 }
 
 var argFields = [tracelog.MaxArgs]string{
@@ -40,31 +39,16 @@ var argFields = [tracelog.MaxArgs]string{
 // open starts a block.
 func (c *argumentColumns) open(b *tracelog.Block) {
 	c.nargs, c.varying = b.Column("nargs"), c.varying[:0]
-	c.cache.reset()
-	c.cache.column(&c.nargs)
 	for i := range c.columns {
 		c.columns[i] = b.Column(argFields[i])
 		if _, same := c.columns[i].Const(); !same {
 			c.varying = append(c.varying, uint8(i))
-			c.cache.column(&c.columns[i])
 		}
 	}
 }
 
 // row returns the arguments of a row.
 func (t *argumentTable) row(c *argumentColumns, row int) *timeline.Arguments {
-	if !c.cache.usable {
-		return t.find(c, row)
-	}
-	e := c.cache.entry(row)
-	if e.of == nil {
-		e.of = t.find(c, row)
-	}
-	return e.of
-}
-
-// find looks up the arguments of a row by their values.
-func (t *argumentTable) find(c *argumentColumns, row int) *timeline.Arguments {
 	n := int(min(c.nargs.At(row), tracelog.MaxArgs))
 	if n == 0 {
 		return noArguments

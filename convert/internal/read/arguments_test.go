@@ -56,20 +56,18 @@ func TestEqualArguments(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			for _, open := range []logtest.Opener{logtest.Parts(t, test.calls...), logtest.Mixed(t, test.calls...)} {
-				list := argumentsOf(t, new(argumentTable), open)
-				var ids []string
-				values := make(map[uint64]*timeline.Arguments)
-				for _, a := range list {
-					ids = append(ids, fmt.Sprint(a.ID))
-					if v := values[a.ID]; v != nil && v != a {
-						t.Errorf("two lists have number %d", a.ID)
-					}
-					values[a.ID] = a
+			list := argumentsOf(t, new(argumentTable), logtest.Parts(t, test.calls...))
+			var ids []string
+			values := make(map[uint64]*timeline.Arguments)
+			for _, a := range list {
+				ids = append(ids, fmt.Sprint(a.ID))
+				if v := values[a.ID]; v != nil && v != a {
+					t.Errorf("two lists have number %d", a.ID)
 				}
-				if got := strings.Join(ids, " "); got != test.want {
-					t.Errorf("the lists have the numbers %s, want %s", got, test.want)
-				}
+				values[a.ID] = a
+			}
+			if got := strings.Join(ids, " "); got != test.want {
+				t.Errorf("the lists have the numbers %s, want %s", got, test.want)
 			}
 		})
 	}

@@ -73,30 +73,17 @@ func NewCalls(c *Catalog, w *Wanted, counts *Counts) *Calls {
 // Thread returns the merger of a thread of a process.
 func (l *Calls) Thread(p *ProcessRecords) *Merger[Call] { return l.kind.merger(p) }
 
-// Add passes the block that a reader has read to the mergers of its threads, by host TID.
+// Add passes the block that a reader has read to the merger of its thread, by host TID.
 func (l *Calls) Add(r *tracelog.Reader, thread func(pid, tid uint32) *Merger[Call]) {
 	b := r.Block()
-	pids, tids := b.Column("pid"), b.Column("tid")
-	pid, ok := pids.Const()
-	tid, same := tids.Const()
-	if ok && same {
-		thread(uint32(pid), l.hostTID(b, pid, tid)).push(r.Keep(), true)
-		return
-	}
-	s := l.kind.source()
-	defer l.kind.put(s)
-	decoder := s.decoder.(*callDecoder)
-	decoder.open(b, nil)
-	for i := range b.N {
-		if !l.wanted.Match(b, i) {
-			continue
-		}
-		m := thread(uint32(pids.At(i)), l.hostTID(b, pids.At(i), tids.At(i)))
-		decoder.process = m.process
-		var c Call
-		decoder.row(i, &c)
-		m.loose.Add(c)
-	}
+	pid := keyOf(b, "pid")
+	thread(pid, l.hostTID(b, pid, keyOf(b, "tid"))).push(r.Keep(), true)
+}
+
+// keyOf is the number that all records of a block have in a field.
+func keyOf(b *tracelog.Block, field string) uint32 {
+	c := b.Column(field)
+	return uint32(c.At(0))
 }
 
 // NewArguments returns an argument list with an ID of its own.
@@ -105,11 +92,11 @@ func (l *Calls) NewArguments(args []uint64) *timeline.Arguments {
 	return &timeline.Arguments{Args: args, ID: l.arguments.lists}
 }
 
-func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint64) uint32 {
+func (l *Calls) hostTID(b *tracelog.Block, pid, tid uint32) uint32 {
 	if b.Kind == tracelog.KindAPI || l.catalog.CallsFromCallbacks() {
-		return l.catalog.Names.HostTID(uint32(pid), uint32(tid))
+		return l.catalog.Names.HostTID(pid, tid)
 	}
-	return uint32(tid)
+	return tid
 }
 
 // A callDecoder decodes rows into Calls.

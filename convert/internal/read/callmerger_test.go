@@ -2,7 +2,6 @@ package read
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
@@ -53,23 +52,6 @@ func callText(c *Call) string {
 		s += " in " + c.Caller.Function
 	}
 	return s
-}
-
-// inBlocks makes a log with a block for each thread or stream, and one with blocks that have
-// events of another thread or stream between those of the text.
-func inBlocks(t testing.TB, text string) map[string]logtest.Opener {
-	t.Helper()
-	others := map[string]string{
-		"call": "call pid=9 tid=9 func=#1 enter=1\n", "api": "api pid=9 tid=9 domain=1 name=f start=1\n",
-		"kernel": "kernel pid=9 stream=9 start=1\n", "memcpy": "memcpy pid=9 stream=9 start=1\n",
-		"memset": "memset pid=9 stream=9 start=1\n",
-	}
-	mixed := ""
-	for line := range strings.Lines(text + "\n") {
-		kind, _, _ := strings.Cut(line, " ")
-		mixed += line + others[kind]
-	}
-	return map[string]logtest.Opener{"blocks of one owner": logtest.Assemble(t, text), "mixed blocks": logtest.Mixed(t, mixed)}
 }
 
 // A call has what its record says; where it had not returned it ends when its program did.
@@ -123,10 +105,8 @@ process_end pid=1 time=900`,
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			for name, open := range inBlocks(t, test.log) {
-				lines, _ := mergedCalls(t, open)
-				goldentest.Same(t, test.want, lines[ThreadKey{PID: 1, TID: 1}], "%s: calls", name)
-			}
+			lines, _ := mergedCalls(t, logtest.Assemble(t, test.log))
+			goldentest.Same(t, test.want, lines[ThreadKey{PID: 1, TID: 1}], "calls")
 		})
 	}
 }
@@ -148,13 +128,9 @@ api pid=2 tid=7 domain=1 name=f start=31 dur=1
 		{PID: 1, TID: 7}:   {"20-21  function 1[]", "21-22 driver f[]"},
 		{PID: 2, TID: 7}:   {"30-31  function 1[]", "31-32 driver f[]"},
 	}
-	for name, open := range inBlocks(t, log) {
-		got, counts := mergedCalls(t, open)
-		other := uint64(len(got[ThreadKey{PID: 9, TID: 9}]))
-		delete(got, ThreadKey{PID: 9, TID: 9})
-		goldentest.Same(t, want, got, "%s: calls", name)
-		if counts != (Counts{Pairs: 3 + other/2, APIs: 3 + other/2}) {
-			t.Errorf("%s: counted are %+v", name, counts)
-		}
+	got, counts := mergedCalls(t, logtest.Assemble(t, log))
+	goldentest.Same(t, want, got, "calls")
+	if counts != (Counts{Pairs: 3, APIs: 3}) {
+		t.Errorf("counted are %+v", counts)
 	}
 }

@@ -194,21 +194,23 @@ func (c *Catalog) see(at uint64) {
 
 // events takes a block of events, which the second reading will go through.
 func (c *Catalog) events(b *tracelog.Block, p *Placement) {
-	pids := b.Column("pid")
+	pid := keyOf(b, "pid")
 	if b.Kind != tracelog.KindSample { // most samples are those of a GPU
-		c.Processes.seen(b.Kind, &pids)
+		c.Processes.seen(b.Kind, pid)
 	}
 	if p.device != "" {
 		devices := b.Column(p.device)
-		c.GPUs.used(&pids, &devices)
-		c.GPUs.ran(b, &pids)
+		c.GPUs.used(pid, &devices)
+	}
+	if b.Kind.IsWork() {
+		c.GPUs.ran(b)
 	}
 	if b.Kind.IsWork() && !c.follows {
 		c.Nodes.take(b)
 	}
 	low, high := c.span(b, p)
 	if p.as == tracelog.KindKernel && high != 0 {
-		c.GPUs.worked(b, &pids, timeline.Extent{Start: low, End: high})
+		c.GPUs.worked(b, timeline.Extent{Start: low, End: high})
 	}
 	c.Watermarks.noteBlock(b, p, low)
 	if b.Kind == tracelog.KindNCCLCall {

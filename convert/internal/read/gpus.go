@@ -84,15 +84,12 @@ func (g *GPUs) ContextsOf(pid uint32) (n int) {
 }
 
 // used notes the devices of a block of events.
-func (g *GPUs) used(pids, devices *tracelog.Column) {
-	device, same := devices.Const()
-	pid, ok := pids.Const()
-	if same && ok {
-		g.use(DeviceKey{uint32(pid), uint32(device)})
-		return
-	}
+func (g *GPUs) used(pid uint32, devices *tracelog.Column) {
 	for i := range devices.Len() {
-		g.use(DeviceKey{uint32(pids.At(i)), uint32(devices.At(i))})
+		g.use(DeviceKey{pid, uint32(devices.At(i))})
+		if _, one := devices.Const(); one {
+			return
+		}
 	}
 }
 
@@ -104,13 +101,12 @@ func (g *GPUs) use(key DeviceKey) {
 }
 
 // worked notes the extent of a block of work. Work of several devices counts for each of them.
-func (g *GPUs) worked(b *tracelog.Block, pids *tracelog.Column, x timeline.Extent) {
-	devices := b.Column("device")
+func (g *GPUs) worked(b *tracelog.Block, x timeline.Extent) {
+	pid, devices := keyOf(b, "pid"), b.Column("device")
 	for i := range b.N {
-		key := DeviceKey{uint32(pids.At(i)), uint32(devices.At(i))}
+		key := DeviceKey{pid, uint32(devices.At(i))}
 		g.extents[key] = joined(g.extents[key], x)
-		_, onePID := pids.Const()
-		if _, oneDevice := devices.Const(); onePID && oneDevice {
+		if _, one := devices.Const(); one {
 			return
 		}
 	}

@@ -109,9 +109,9 @@ log 0: 1/0 is 0`},
 }
 
 // Blocks with events of several devices name all of them.
-func TestDevicesOfMixedBlocks(t *testing.T) {
+func TestDevicesOfBlocks(t *testing.T) {
 	t.Parallel()
-	c := catalogOf(t, logtest.Mixed(t,
+	c := catalogOf(t, logtest.Parts(t,
 		"kernel pid=1 device=2 start=5\nkernel pid=1 device=1 start=5\nkernel pid=1 device=2 start=6",
 		"memory pid=1 device=0 time=5\nmemory pid=2 device=0 time=5"))
 	var v Inventory

@@ -77,7 +77,7 @@ func (l *GraphNodes) take(b *tracelog.Block) {
 	if graph, same := graphs.Const(); same && graph == 0 {
 		return
 	}
-	pids, nodes := b.Column("pid"), b.Column("graph_node")
+	pid, nodes := keyOf(b, "pid"), b.Column("graph_node")
 	var shape shapeColumns
 	opened := false
 	for i := range b.N {
@@ -85,7 +85,7 @@ func (l *GraphNodes) take(b *tracelog.Block) {
 		if graph == 0 || node >= maxNodeNumber {
 			continue
 		}
-		if key := (graphKey{uint32(pids.At(i)), graph}); l.nodes == nil || key != l.recent {
+		if key := (graphKey{pid, graph}); l.nodes == nil || key != l.recent {
 			l.recent, l.nodes = key, l.byGraph[key]
 		}
 		if int(node) < len(l.nodes) && l.nodes[node] != 0 || l.size >= maxGraphNodes {

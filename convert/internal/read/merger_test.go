@@ -208,12 +208,7 @@ func TestMergerSorts(t *testing.T) {
 				for i := range shape.blocks {
 					parts = append(parts, randomPart(rnd, 1000+i*shape.step, shape.span, 1+rnd.IntN(shape.rows), &id))
 				}
-				// In every second log a thread has blocks with calls of all functions, in no order.
-				open := logtest.Parts(t, parts...)
-				if seed%2 == 0 {
-					open = logtest.Mixed(t, parts...)
-				}
-				checkMerge(t, fmt.Sprint("seed ", seed), newThreadMerge(t, open, nil), rnd, id)
+				checkMerge(t, fmt.Sprint("seed ", seed), newThreadMerge(t, logtest.Parts(t, parts...), nil), rnd, id)
 			}
 		})
 	}
@@ -255,52 +250,6 @@ func checkMerge(t *testing.T, name string, m *threadMerge, rnd *rand.Rand, n int
 	}
 }
 
-// Records of a thread that stand in blocks with those of others are merged with those of its
-// own blocks.
-func TestMergerOfMixedBlocks(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(12) {
-		rnd := rand.New(rand.NewPCG(seed, 6))
-		var parts []string
-		n := 0
-		for i := range 40 {
-			text := randomPart(rnd, 1000+20*i, 60, 10, &n)
-			if rnd.IntN(2) == 0 { // one record of another thread makes a block mixed
-				for _, kind := range []string{"call pid=1 tid=9 func=#1 enter=%d\n", "api pid=1 tid=9 domain=1 name=f start=%d\n"} {
-					line := fmt.Sprintf(kind, 1000+20*i)
-					text = line + text + line
-				}
-			}
-			parts = append(parts, text)
-		}
-		open := logtest.Mixed(t, parts...)
-		m := newThreadMerge(t, open, nil)
-		other := m.calls.Thread(m.catalog.Processes.Get(1))
-		var got []Call
-		for more := true; more; {
-			if more = m.reader.Next(); more {
-				m.catalog.Watermarks.Passed(m.reader.Block())
-				m.calls.Add(m.reader, func(pid, tid uint32) *Merger[Call] {
-					if tid == 9 {
-						return other
-					}
-					return m.merger
-				})
-			}
-			got = append(got, m.until(m.lows.Low(), false)...)
-		}
-		if ids := identities(got); len(slices.Compact(ids)) != n || len(got) != n {
-			t.Fatalf("seed %d: %d of %d calls came", seed, len(got), n)
-		}
-		if want := callsText(sortedCalls(slices.Clone(got))); callsText(got) != want {
-			t.Fatalf("seed %d: calls are\n%s, want\n%s", seed, callsText(got), want)
-		}
-		if other.Until(never, true); other.Next() == nil || other.Held() == 0 {
-			t.Errorf("seed %d: the other thread has no calls", seed)
-		}
-	}
-}
-
 // What a filter does not want is left out, also where that is a whole block, and counted.
 func TestMergerFilter(t *testing.T) {
 	t.Parallel()
@@ -323,16 +272,11 @@ func TestMergerFilter(t *testing.T) {
 func TestExtent(t *testing.T) {
 	t.Parallel()
 	pair := func(enter int) string { return fmt.Sprintf("call pid=1 tid=1 func=#1 enter=%d dur=1\n", enter) }
-	mixed := "call pid=2 tid=9 func=#1 enter=1 dur=1\n"
-	m := newThreadMerge(t, logtest.Mixed(t, pair(100)+pair(900), pair(500)+pair(200), pair(600)+pair(700), mixed+pair(150)+pair(800)), nil)
-	for m.reader.Next() {
-		m.calls.Add(m.reader, func(pid, _ uint32) *Merger[Call] {
-			if pid == 2 {
-				return m.calls.Thread(m.catalog.Processes.Get(2))
-			}
-			return m.merger
-		})
+	m := newThreadMerge(t, logtest.Parts(t, pair(100)+pair(900), pair(500)+pair(200), pair(600)+pair(700)), nil)
+	for m.add() > 0 {
 	}
+	m.merger.loose.Add(Call{Start: 150})
+	m.merger.loose.Add(Call{Start: 800})
 	check := func(before uint64, want Extent) {
 		t.Helper()
 		if x := m.merger.Extent(before); x != want {

@@ -96,16 +96,8 @@ func (l *Processes) learn(b *tracelog.Block, i int) (at uint64) {
 	return r.Start
 }
 
-// seen notes that some processes have events of a kind.
-func (l *Processes) seen(k tracelog.Kind, pids *tracelog.Column) {
-	if pid, ok := pids.Const(); ok {
-		l.get(uint32(pid)).kinds |= kindBit(k)
-		return
-	}
-	for i := range pids.Len() {
-		l.get(uint32(pids.At(i))).kinds |= kindBit(k)
-	}
-}
+// seen notes that a process has events of a kind.
+func (l *Processes) seen(k tracelog.Kind, pid uint32) { l.get(pid).kinds |= kindBit(k) }
 
 func kindBit(k tracelog.Kind) uint64 { return 1 << (k % 64) }
 

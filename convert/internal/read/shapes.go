@@ -62,13 +62,11 @@ type shapeColumns struct {
 	kind    timeline.WorkKind
 	varying []uint8   // of a kernel's fields
 	key     kernelKey // the fields that all rows share, and the latest values of the others
-	cache   dictCache[timeline.Shape]
 }
 
 // open starts a block of work of a kind.
 func (c *shapeColumns) open(b *tracelog.Block, kind timeline.WorkKind) {
 	c.kind, c.varying = kind, c.varying[:0]
-	c.cache.reset()
 	var fields []string
 	switch kind {
 	case timeline.KernelWork:
@@ -81,7 +79,6 @@ func (c *shapeColumns) open(b *tracelog.Block, kind timeline.WorkKind) {
 	for f, name := range fields {
 		column := &c.columns[f]
 		*column = b.Column(name)
-		c.cache.column(column)
 		if kind != timeline.KernelWork {
 			continue
 		}
@@ -95,18 +92,6 @@ func (c *shapeColumns) open(b *tracelog.Block, kind timeline.WorkKind) {
 
 // row returns the shape of a row.
 func (t *shapeTable) row(c *shapeColumns, b *tracelog.Block, i int) *timeline.Shape {
-	if !c.cache.usable {
-		return t.find(c, b, i)
-	}
-	e := c.cache.entry(i)
-	if e.of == nil {
-		e.of = t.find(c, b, i)
-	}
-	return e.of
-}
-
-// find looks up the shape of a row by its values.
-func (t *shapeTable) find(c *shapeColumns, b *tracelog.Block, i int) *timeline.Shape {
 	v := func(f int) uint32 { return uint32(c.columns[f].At(i)) }
 	switch c.kind {
 	case timeline.KernelWork:

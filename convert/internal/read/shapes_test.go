@@ -8,7 +8,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/convert/logtest"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // shapesOf returns the shape of each record of work in a log, from one table.
@@ -44,10 +43,8 @@ func TestKernelShapes(t *testing.T) {
 		}
 	}
 	for name, open := range map[string]logtest.Opener{
-		"one block":                   logtest.Parts(t, text.String()),
-		"a block for each":            logtest.Parts(t, strings.SplitAfter(text.String(), "\n")...),
-		"one block of another writer": logtest.Mixed(t, text.String()),
-		"blocks of another writer":    logtest.Mixed(t, strings.SplitAfter(text.String(), "\n")...),
+		"one block":        logtest.Parts(t, text.String()),
+		"a block for each": logtest.Parts(t, strings.SplitAfter(text.String(), "\n")...),
 	} {
 		list := shapesOf(t, newShapeTable(), open)
 		for i, shape := range list {
@@ -76,14 +73,12 @@ func TestOtherShapes(t *testing.T) {
 			fmt.Fprintf(&text, "memset pid=1 stream=7 start=1 %s=4\n", field)
 		}
 	}
-	for name, open := range map[string]logtest.Opener{"this writer": logtest.Parts(t, text.String()), "another writer": logtest.Mixed(t, text.String())} {
-		var ids []string
-		for _, shape := range shapesOf(t, newShapeTable(), open) {
-			ids = append(ids, fmt.Sprint(shape.ID))
-		}
-		if got, want := strings.Join(ids, " "), "1 2 3 4 5 6 1 2 3 4 5 6 7 8 7 8"; got != want {
-			t.Errorf("%s: the shapes have the numbers %s, want %s", name, got, want)
-		}
+	var ids []string
+	for _, shape := range shapesOf(t, newShapeTable(), logtest.Parts(t, text.String())) {
+		ids = append(ids, fmt.Sprint(shape.ID))
+	}
+	if got, want := strings.Join(ids, " "), "1 2 3 4 5 6 1 2 3 4 5 6 7 8 7 8"; got != want {
+		t.Errorf("the shapes have the numbers %s, want %s", got, want)
 	}
 }
 
@@ -140,42 +135,5 @@ func TestShapesBound(t *testing.T) {
 	}
 	if again := make(1); again == first || again.ID != maxShapes+2 || again.Memset.Bytes != 1 || first.Memset.Bytes != 1 {
 		t.Errorf("the first shape is %+v, then %+v", first, again)
-	}
-}
-
-// A cache of rows can be used where all columns in which rows differ have bytes that tell
-// them apart, up to eight such columns.
-func TestDictCacheUsable(t *testing.T) {
-	t.Parallel()
-	launches := func(fields, values int) string {
-		var text strings.Builder
-		for i := range 2000 {
-			fmt.Fprintf(&text, "kernel pid=1 stream=7 start=%d", 1+i)
-			for f := range fields {
-				fmt.Fprintf(&text, " %s=%d", kernelFields[1+f], 1+(i*(f+3)*7919+i*i*f/7)%(values+f))
-			}
-			text.WriteString("\n")
-		}
-		return text.String()
-	}
-	for _, test := range []struct {
-		name   string
-		open   logtest.Opener
-		usable bool
-	}{
-		{"all rows are equal", logtest.Parts(t, launches(0, 2)), true},
-		{"one column with few values", logtest.Parts(t, launches(1, 2)), true},
-		{"eight columns with few values", logtest.Parts(t, launches(8, 2)), true},
-		{"nine columns with few values", logtest.Parts(t, launches(9, 2)), false},
-		{"a column with many values", logtest.Parts(t, launches(1, 1999)), false},
-		{"a log without such bytes", logtest.Mixed(t, launches(1, 2)), false},
-	} {
-		var c shapeColumns
-		r := openLog(t, test.open)
-		for r.Next() && r.Block().Kind != tracelog.KindKernel {
-		}
-		if c.open(r.Block(), timeline.KernelWork); c.cache.usable != test.usable {
-			t.Errorf("%s: the cache is usable: %v", test.name, c.cache.usable)
-		}
 	}
 }

@@ -17,28 +17,18 @@ type streamUse struct {
 const maxStreamUses = 1 << 16
 
 // ran notes the kinds of work of a block.
-func (g *GPUs) ran(b *tracelog.Block, pids *tracelog.Column) {
-	if !b.Kind.IsWork() {
+func (g *GPUs) ran(b *tracelog.Block) {
+	use := g.useOf(StreamKey{keyOf(b, "pid"), keyOf(b, "context"), keyOf(b, "stream")})
+	if b.Kind != tracelog.KindKernel {
+		use.copies = true
 		return
 	}
-	contexts, streams, names := b.Column("context"), b.Column("stream"), tracelog.Column{}
-	if b.Kind == tracelog.KindKernel {
-		names = b.Column("name")
-	}
-	_, onePID := pids.Const()
-	_, oneContext := contexts.Const()
-	_, oneStream := streams.Const()
-	same := onePID && oneContext && oneStream
-	var use *streamUse
-	var latest StreamKey
-	for i := range b.N {
-		key := StreamKey{uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i))}
-		if use == nil || key != latest {
-			use, latest = g.useOf(key), key
-		}
-		use.noteWork(b, &names, i)
-		if same && (use.kernels || b.Kind != tracelog.KindKernel) {
-			return // the other rows say no more
+	names := b.Column("name")
+	for i := 0; i < b.N && !use.kernels; i++ {
+		if isNCCL(b.Text(names.At(i))) {
+			use.nccl = true
+		} else {
+			use.kernels = true
 		}
 	}
 }
@@ -58,18 +48,6 @@ func (g *GPUs) useOf(key StreamKey) *streamUse {
 
 // LargestStream returns the largest number of a process's streams that had work.
 func (g *GPUs) LargestStream(pid uint32) uint32 { return g.largest[pid] }
-
-// noteWork notes a row of a block.
-func (u *streamUse) noteWork(b *tracelog.Block, names *tracelog.Column, i int) {
-	switch {
-	case b.Kind == tracelog.KindMemcpy || b.Kind == tracelog.KindMemset:
-		u.copies = true
-	case b.Kind == tracelog.KindKernel && isNCCL(b.Text(names.At(i))):
-		u.nccl = true
-	default:
-		u.kernels = true
-	}
-}
 
 // Only says what ran on a stream, where nothing else did; "" otherwise.
 func (g *GPUs) Only(key StreamKey) string {

@@ -22,7 +22,6 @@ type owner struct {
 	pid     uint32
 	context uint32
 	id      uint32 // thread, with the TID in the log, or stream
-	mixed   bool   // for blocks with events of several owners
 }
 
 // A Watermark is the earliest time that later events of an owner may have.
@@ -47,20 +46,11 @@ func ownerOf(b *tracelog.Block, p *Placement) owner {
 	if !p.own {
 		return owner{kind: p.as}
 	}
-	pids, ids := b.Column("pid"), b.Column(p.id)
-	pid, ok := pids.Const()
-	id, same := ids.Const()
-	ok = ok && same
-	var context uint64
+	o := owner{kind: p.as, pid: keyOf(b, "pid"), id: keyOf(b, p.id)}
 	if p.context != "" {
-		contexts := b.Column(p.context)
-		context, same = contexts.Const()
-		ok = ok && same
+		o.context = keyOf(b, p.context)
 	}
-	if !ok {
-		return owner{kind: p.as, mixed: true}
-	}
-	return owner{kind: p.as, pid: uint32(pid), context: uint32(context), id: uint32(id)}
+	return o
 }
 
 // noteBlock notes a block whose events begin at from or later.
@@ -141,26 +131,22 @@ func (w *Watermarks) Stream(pid, context, stream uint32) Lows {
 	if w.known != nil {
 		return w.ofProcess(pid, tracelog.KindKernel)
 	}
-	return append(w.of(owner{kind: tracelog.KindKernel, pid: pid, context: context, id: stream}),
-		w.of(owner{kind: tracelog.KindKernel, mixed: true})...)
+	return w.of(owner{kind: tracelog.KindKernel, pid: pid, context: context, id: stream})
 }
 
 // Set returns the watermarks of the samples of a set of metrics.
 func (w *Watermarks) Set(pid, set uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindSample, pid: pid, id: set}),
-		w.of(owner{kind: tracelog.KindSample, mixed: true})...)
+	return w.of(owner{kind: tracelog.KindSample, pid: pid, id: set})
 }
 
 // Functions returns the watermarks of the functions of any library on a thread.
 func (w *Watermarks) Functions(pid, tid uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindFunctionEvent, pid: pid, id: tid}),
-		w.of(owner{kind: tracelog.KindFunctionEvent, mixed: true})...)
+	return w.of(owner{kind: tracelog.KindFunctionEvent, pid: pid, id: tid})
 }
 
 // ThreadTimes returns the watermarks of the states and samples of a thread.
 func (w *Watermarks) ThreadTimes(pid, tid uint32) Lows {
-	return append(w.of(owner{kind: tracelog.KindThreadState, pid: pid, id: tid}),
-		w.of(owner{kind: tracelog.KindThreadState, mixed: true})...)
+	return w.of(owner{kind: tracelog.KindThreadState, pid: pid, id: tid})
 }
 
 func (w *Watermarks) of(o owner) Lows {
@@ -184,7 +170,6 @@ type ThreadKey struct{ PID, TID uint32 }
 // ThreadLows are the watermarks of the calls and API records of each thread.
 type ThreadLows struct {
 	own      map[ThreadKey]Lows
-	mixed    Lows
 	followed *Watermarks // of a log that is followed, else nil
 }
 
@@ -194,10 +179,8 @@ func (w *Watermarks) Threads(c *Catalog) ThreadLows {
 		return ThreadLows{followed: w}
 	}
 	t := ThreadLows{own: make(map[ThreadKey]Lows)}
-	t.mixed = append(w.of(owner{kind: tracelog.KindCall, mixed: true}),
-		w.of(owner{kind: tracelog.KindAPI, mixed: true})...)
 	for o, m := range w.all {
-		if o.mixed || o.kind != tracelog.KindCall && o.kind != tracelog.KindAPI {
+		if o.kind != tracelog.KindCall && o.kind != tracelog.KindAPI {
 			continue
 		}
 		key := ThreadKey{o.pid, o.id}
@@ -214,7 +197,7 @@ func (t *ThreadLows) Of(key ThreadKey) Lows {
 	if t.followed != nil {
 		return t.followed.ofProcess(key.PID, tracelog.KindCall, tracelog.KindAPI)
 	}
-	return append(slices.Clip(t.own[key]), t.mixed...)
+	return t.own[key]
 }
 
 // TIDs calls f with each thread that has blocks of its own.
@@ -234,13 +217,7 @@ func (w *Watermarks) Processes(pids []uint32, kinds ...tracelog.Kind) map[uint32
 		return processes
 	}
 	for o, m := range w.all {
-		switch {
-		case !slices.Contains(kinds, o.kind):
-		case o.mixed:
-			for _, pid := range pids {
-				processes[pid] = append(processes[pid], m)
-			}
-		default:
+		if slices.Contains(kinds, o.kind) {
 			processes[o.pid] = append(processes[o.pid], m)
 		}
 	}

@@ -135,33 +135,6 @@ func TestLowsOfUnknownTimes(t *testing.T) {
 	}
 }
 
-// A block with records of several threads or streams may have records of any, of its kind.
-func TestLowsOfMixedBlocks(t *testing.T) {
-	t.Parallel()
-	open := logtest.Mixed(t,
-		"call pid=1 tid=1 func=#1 enter=300\ncall pid=1 tid=2 func=#1 enter=100",
-		"call pid=1 tid=1 func=#1 enter=400",
-		"api pid=1 tid=1 domain=1 name=f start=200\napi pid=2 tid=1 domain=1 name=f start=250",
-		"kernel pid=1 context=1 stream=7 start=500\nkernel pid=1 context=2 stream=7 start=600",
-		"kernel pid=1 context=1 stream=7 start=700")
-	for _, test := range []struct {
-		name string
-		of   func(*Catalog) Lows
-		want []uint64
-	}{
-		{"a thread in the mixed block", thread(1, 1), []uint64{100, 200, 200, never, never, never}},
-		{"a thread in no block", thread(9, 9), []uint64{100, 200, 200, never, never, never}},
-		{"a stream in the mixed block", stream(1, 1, 7), []uint64{500, 500, 500, 500, 700, never}},
-		{"a stream in no block", stream(9, 9, 9), []uint64{500, 500, 500, 500, never, never}},
-		{"the calls of a process with a block of its own", process(1, tracelog.KindCall), []uint64{100, 400, never, never, never, never}},
-		{"the calls of a process without one", process(2, tracelog.KindCall), []uint64{100, never, never, never, never, never}},
-		{"the work of a process without any", process(2, tracelog.KindKernel), []uint64{500, 500, 500, 500, never, never}},
-	} {
-		c := catalogOf(t, open)
-		goldentest.Same(t, test.want, lowsOf(t, c, open, test.of(c)), "%s: lows", test.name)
-	}
-}
-
 // A thread that has blocks of its own is named, by the recorder's number.
 func TestTIDs(t *testing.T) {
 	t.Parallel()

@@ -35,18 +35,13 @@ func NewWorks(c *Catalog, w *Wanted) *Works {
 // Stream returns the merger of a stream of a process.
 func (l *Works) Stream(p *ProcessRecords) *Merger[Work] { return l.kind.merger(p) }
 
-// Add passes the block that a reader has read to the mergers of its streams.
+// Add passes the block that a reader has read to the merger of its stream.
 func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32) *Merger[Work]) {
 	b := r.Block()
-	pids, contexts, streams := b.Column("pid"), b.Column("context"), b.Column("stream")
-	pid, onePID := pids.Const()
-	context, oneContext := contexts.Const()
-	number, oneStream := streams.Const()
-	if onePID && oneContext && oneStream {
-		if m := stream(uint32(pid), uint32(context), uint32(number)); len(m.process.Programs) == 1 {
-			m.push(r.Keep(), false)
-			return
-		}
+	m := stream(keyOf(b, "pid"), keyOf(b, "context"), keyOf(b, "stream"))
+	if len(m.process.Programs) == 1 {
+		m.push(r.Keep(), false)
+		return
 	}
 	s := l.kind.source()
 	defer l.kind.put(s)
@@ -56,10 +51,9 @@ func (l *Works) Add(r *tracelog.Reader, stream func(pid, context, stream uint32)
 		if !l.wanted.Match(b, i) {
 			continue
 		}
-		m := stream(uint32(pids.At(i)), uint32(contexts.At(i)), uint32(streams.At(i)))
 		var w Work
 		decoder.row(i, &w)
-		if w.Start != 0 && len(m.process.Programs) > 1 {
+		if w.Start != 0 {
 			l.program[m] = m.process.Programs.At(w.Start)
 		}
 		w.Program = uint16(l.program[m]) // work without a time belongs to the program of the work before it

@@ -57,11 +57,9 @@ memset pid=1 device=2 context=3 stream=7 correlation=11 start=300 dur=70 bytes=6
 			Memcpy: timeline.MemcpyShape{Bytes: 1 << 32, CopyKind: 1, SrcKind: 2, DstKind: 3, SrcDevice: 4, DstDevice: 5}}}),
 		work(timeline.Work{Kind: timeline.MemsetWork, Start: 300, Dur: 70, Correlation: 11, Shape: &timeline.Shape{Memset: timeline.MemsetShape{Bytes: 64, Value: 255}}}),
 	}
-	for name, open := range inBlocks(t, log) {
-		got := mergedWork(t, open, &Wanted{})[StreamKey{PID: 1, Context: 3, Stream: 7}]
-		if diff := gocmp.Diff(want, got, cmpopts.IgnoreFields(timeline.Shape{}, "ID")); diff != "" {
-			t.Errorf("%s: work (-want +got):\n%s", name, diff)
-		}
+	got := mergedWork(t, logtest.Assemble(t, log), &Wanted{})[StreamKey{PID: 1, Context: 3, Stream: 7}]
+	if diff := gocmp.Diff(want, got, cmpopts.IgnoreFields(timeline.Shape{}, "ID")); diff != "" {
+		t.Errorf("work (-want +got):\n%s", diff)
 	}
 }
 
@@ -75,25 +73,14 @@ func TestWorkOfStreams(t *testing.T) {
 		text += fmt.Sprintf("kernel pid=%d context=%d stream=%d start=%d dur=5 name=k\n", key.PID, key.Context, key.Stream, 100+i)
 		want[key] = append(want[key], uint64(100+i))
 	}
-	for name, open := range map[string]logtest.Opener{"blocks of one stream": logtest.Assemble(t, text), "mixed blocks": logtest.Mixed(t, text)} {
-		got := make(map[StreamKey][]uint64)
-		for key, list := range mergedWork(t, open, &Wanted{}) {
-			for i := range list {
-				got[key] = append(got[key], list[i].Start)
-			}
-		}
-		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: starts of the work (-want +got):\n%s", name, diff)
+	got := make(map[StreamKey][]uint64)
+	for key, list := range mergedWork(t, logtest.Assemble(t, text), &Wanted{}) {
+		for i := range list {
+			got[key] = append(got[key], list[i].Start)
 		}
 	}
-	for _, differs := range []string{"pid", "context", "stream"} {
-		values := map[string]int{"pid": 1, "context": 1, "stream": 1}
-		first := fmt.Sprintf("kernel pid=%d context=%d stream=%d start=1\n", values["pid"], values["context"], values["stream"])
-		values[differs] = 2
-		second := fmt.Sprintf("kernel pid=%d context=%d stream=%d start=2\n", values["pid"], values["context"], values["stream"])
-		if got := mergedWork(t, logtest.Mixed(t, first+second), &Wanted{}); len(got) != 2 {
-			t.Errorf("a block of work that differs in the %s is of %d streams", differs, len(got))
-		}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("starts of the work (-want +got):\n%s", diff)
 	}
 }
 

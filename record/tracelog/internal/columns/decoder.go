@@ -261,11 +261,7 @@ func (d *Decoder) numbers(data []byte, repr, rel byte, dur Column) error {
 	if rel != relNone {
 		size = 0 // its bytes do not pick values, so no other column can use them
 	}
-	c := Column{Numbers: vals, Mask: -1}
-	if size > 0 {
-		c.Picks = d.indexes[len(d.table.Columns)]
-	}
-	d.push(c, size)
+	d.push(Column{Numbers: vals, Mask: -1}, size)
 	return nil
 }
 
@@ -336,7 +332,7 @@ func (d *Decoder) lookup(data []byte, ref uint64) error {
 	for i, x := range d.indexes[ref] {
 		vals[i] = list[x]
 	}
-	d.push(Column{Numbers: vals, Mask: -1, Picks: d.indexes[ref]}, 0)
+	d.push(Column{Numbers: vals, Mask: -1}, 0)
 	return nil
 }
 

@@ -24,7 +24,6 @@ type Column struct {
 	Numbers []uint64
 	Mask    int
 	Texts   []string
-	Picks   []byte // a byte a row: rows with the same byte have the same number; nil without
 }
 
 var zeros = []uint64{0}
@@ -47,9 +46,6 @@ func (c Column) Rows(list []int) Column {
 	some := Column{Numbers: make([]uint64, len(list)), Mask: c.Mask}
 	for to, i := range list {
 		some.Numbers[to] = c.Numbers[i]
-		if c.Picks != nil {
-			some.Picks = append(some.Picks, c.Picks[i])
-		}
 	}
 	return some
 }
