@@ -193,18 +193,15 @@ func (s *session) sayMissing(found []cupti.ArmedProcess) {
 // openArmed opens sockets for armed processes, as far as they can be called. It is an error if none can be and nothing
 // else records them.
 func (s *session) openArmed(found []cupti.ArmedProcess) error {
-	var callable []cupti.ArmedProcess
+	var calls []*cupti.ArmedCall
 	refused := map[int]error{}
-	for _, p := range found {
-		switch {
-		case s.opts.CaptureRange:
+	if s.opts.CaptureRange {
+		for _, p := range found {
 			refused[p.PID] = errors.New("--capture-range needs a program to run")
-		default:
-			callable = append(callable, p)
 		}
+	} else {
+		calls, refused = cupti.CallArmed(found)
 	}
-	calls, more := cupti.CallArmed(callable)
-	maps.Copy(refused, more)
 	for _, pid := range slices.Sorted(maps.Keys(refused)) {
 		why := errno.Words(refused[pid])
 		if stat, running := procfs.StatOf(pid); !running || stat.Ended {

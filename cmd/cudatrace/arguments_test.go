@@ -207,9 +207,75 @@ func TestWrongValues(t *testing.T) {
 		{"record --open --no-convert true", "record: --no-convert makes no trace: --open does not apply"},
 		{"doctor --format xml", "^cudatrace: doctor: --format must be text or json, not .xml.; see"},
 		{"doctor -p x", "is not the number of a process"},
+		{"report x --max-bytes 1K", "report: --max-bytes 1K must be between 256K and 200M"},
+		{"convert x -o x.pftrace --min-duration 5x",
+			`^cudatrace: convert: --min-duration "5x" is not a time: write 10us, 1.5ms or 2 \(seconds\); see `},
+		{"convert x -o x.pftrace --from last 5s",
+			`--from "last" is not a time: write 1.5 \(seconds\), 200ms or 'last 5s'`},
+		{"convert x -o x.pftrace --to 0s", "--to 0s leaves nothing"},
+		{"convert x -o x.pftrace --from 2s --to 1s", "--from 2s is later than --to 1s"},
+		{"convert x -o x.pftrace --stream 7,x", `--stream "x" is not a number: write 7 or 7,8`},
+		{"convert x -o x.pftrace --keep longest", "--keep needs --max-slices"},
+		{"convert x -o x.pftrace --keep oldest --max-slices 1M", "--keep must be newest or longest"},
+		{"convert x -o - --max-slices 1M", "--max-slices needs a file"},
+		{"convert x -o x.json --format json", `^cudatrace: convert: --format must be perfetto, .* not "json"; see`},
+		{"watch", "^cudatrace: watch: name a folder for the windows: -o FOLDER; see"},
+		{"watch -o w ./app", `^cudatrace: watch: takes no arguments, but "./app":`},
+		{"watch -o w --prometheus -",
+			"^cudatrace: watch: -o names a folder and --prometheus a file: neither is written to standard output; see"},
+		{"watch -o w --budget 0", `^cudatrace: watch: --budget "0" is no share: write 1%, from 0.01% to 100%; see`},
+		{"watch -o w --every 3s --for 2s", "^cudatrace: watch: --for must be between 10ms and half of --every; see"},
+		{"watch -o w --calls cupti", `^cudatrace: watch: --calls must be none, auto or uprobe, not "cupti"; see`},
+		{"watch -o w --convert svg", `^cudatrace: watch: --convert must be of perfetto, .* not "svg"; see`},
+		{"convert x -o x --run 7", "^cudatrace: convert: --run needs --format parquet or ndjson; see"},
+		{"convert x -o x --format parquet --run a/b",
+			`^cudatrace: convert: --run must be of letters, digits, .* not "a/b"; see`},
+		{"convert x -o x --format parquet --compress none",
+			"^cudatrace: convert: --compress needs --format perfetto or chrome; see"},
+		{"convert x -o x --format parquet --max-slices 1M",
+			"^cudatrace: convert: --max-slices needs --format perfetto or chrome; see"},
+		{"convert x -o - --format parquet",
+			"^cudatrace: convert: --format parquet makes a folder: name it with -o; see"},
+		{"convert x -o x.pftrace --step step",
+			"^cudatrace: convert: --step needs --steps FIRST-LAST, or --format chrome, parquet or ndjson; see"},
+		{"diff x x --step step", "^cudatrace: diff: --step needs --steps FIRST-LAST; see"},
+		{"stats x --steps 1-2", "^cudatrace: stats: --steps needs --step RANGES, the NVTX ranges that are steps; see"},
+		{"stats x --step step --steps 2-1",
+			`^cudatrace: stats: --steps "2-1" are no steps: write 100-110 or 100; see`},
+		{"stats x --step step --steps 1-x", `--steps "1-x" are no steps`},
+		{"stats x --step @x --steps 1",
+			`^cudatrace: stats: --step "@x" is not a pattern: it lacks the name of a range; see`},
+		{"convert LOG LOG -o x.pftrace", "streams.cudatrace is given twice"},
+		{"dump LOG --from 2s --to 1s", "--from 2s is later than --to 1s"},
+		{"diff old/1.json old/2.json new/1.json",
+			"diff: takes BASE and NEW; for several files a side, write a pattern between quotes, or --base"},
+		{"diff", "diff: BASE and NEW are needed"},
+		{"diff base.json", "diff: BASE and NEW are needed"},
+		{"diff --base base.json", "diff: no NEW given"},
+		{"diff - base.json", "diff: reads files, not standard input"},
+		{"diff base.json base.json --format xml", `diff: --format must be text, markdown, junit or json, not "xml"`},
+		{"diff base.json base.json --format junit",
+			"diff: --format junit needs conditions: add --fail-on or --budget"},
+		{"diff base.json base.json --top x", `diff: --top "x" is not a number of rows`},
+		{"diff base.json base.json --min-change x", `diff: --min-change "x" is not a percentage: write 5%`},
+		{"diff base.json base.json --significance 0", "diff: --significance 0 must be above 0% and below 100%"},
+		{"convert - - -o x.pftrace", "convert: - is given twice"},
+		{"convert -", "convert: a log from standard input needs -o OUT"},
+		{"repair -", "repair: LOG must be a file, not standard input"},
+		{"record -o - true", "record: -o must name files, not standard output: that is the program"},
+		{"dump LOG --kind kernels",
+			`^cudatrace: dump: --kind "kernels" is unknown \(did you mean kernel\?\); the kinds are meta, function, .*, caller, `},
+		{"dump LOG --pid app", `^cudatrace: dump: --pid "app" is not a number: write 7 or 7,8; `},
+		{"dump LOG --from noon", `^cudatrace: dump: --from "noon" is not a time: `},
+		{"dump x --format xml", `^cudatrace: dump: --format must be text or ndjson, not "xml"; `},
+		{"repair cut.cudatrace -o -", "repair: -o must name a file"},
+		{"open streams.cudatrace --finding 1 --from 1ms",
+			"findings are those of a whole log: --finding and --from 1ms do not go together"},
+		{"open streams.cudatrace --finding 1 --at 1", "open: give --finding or --at, not both"},
 	} {
 		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"cudatrace"}, strings.Fields(c.typed)...), &stdout, &stderr)
+		typed := strings.Fields(strings.ReplaceAll(c.typed, "LOG", gpuLog))
+		code := run(append([]string{"cudatrace"}, typed...), &stdout, &stderr)
 		if code != exitUsage || !regexp.MustCompile("(?m)"+c.want).MatchString(stderr.String()) {
 			t.Errorf("%q: exit code %d, %s", c.typed, code, &stderr)
 		}
@@ -226,6 +292,9 @@ func TestHelp(t *testing.T) {
 		pages := map[string]string{"": appHelp(app)}
 		for _, c := range app.Commands {
 			pages[c.Name] = commandHelp(c)
+			if !strings.Contains(pages[c.Name], "\nExample: ") && c.Name != "version" {
+				t.Errorf("help %s has no example", c.Name)
+			}
 			for _, o := range visibleOptions(c) {
 				if n := strings.Count(pages[c.Name], "\n  "+o.Names()); n != 1 {
 					t.Errorf("help %s has %d lines of %s", c.Name, n, o.Names())

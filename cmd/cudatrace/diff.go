@@ -432,7 +432,11 @@ func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []str
 		return nil, err
 	}
 	defer f.Close()
-	logs, size := pathLogs(paths), int64(math.MaxInt64)
+	var logs []convert.Log
+	for _, path := range paths {
+		logs = append(logs, convert.Path(path))
+	}
+	size := int64(math.MaxInt64)
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		if f, size, err = seekable(f, path); err != nil {
 			return nil, err
@@ -458,13 +462,6 @@ func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []str
 		r.Files = paths
 	}
 	return r, err
-}
-
-func pathLogs(paths []string) (logs []convert.Log) {
-	for _, path := range paths {
-		logs = append(logs, convert.Path(path))
-	}
-	return logs
 }
 
 // statistics returns what stats writes about the logs of a run.

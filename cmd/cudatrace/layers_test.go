@@ -13,38 +13,16 @@ import (
 const module = "github.com/cudatrace/cudatrace/"
 
 // layers says what a package, or a folder of packages, must not import, however
-// indirectly. Capture needs privileges and a kernel; what reads logs must not.
+// indirectly. Capture needs privileges and a kernel; what reads logs must not. What packages of convert import of one another
+// dataPath says.
 var layers = []struct {
 	packages  string
 	forbidden []string
 }{
 	{"convert", []string{"github.com/cilium/ebpf", module + "bpf", module + "record/internal/cupti", module + "record/internal/probe", "github.com/urfave/cli", "net"}},
-	{"convert/timeline", []string{module + "convert", module + "record/tracelog", module + "perfetto"}},
-	{"convert/internal/occupancy", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
 	{"convert/internal/ordered", []string{module}},
-	{"convert/collective", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/internal/read", shown},
-	{"convert/internal/activity", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/internal/steps", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/internal/critical", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/internal/steppaths", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/live", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/sampled", append([]string{module + "record/tracelog", module + "convert/internal/read"}, shown...)},
-	{"convert/internal/join", []string{module + "convert/output", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
-	{"convert/internal/pipeline", []string{module + "record/tracelog", module + "convert/internal/join", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "perfetto"}},
-	{"convert/internal/pfsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join"}},
-	{"convert/internal/chromesink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/internal/joined", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/internal/pprofsink", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/stats", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
 	{"convert/internal/sketch", []string{module}},
 	{"convert/internal/query", []string{module}},
-	{"convert/stats/table", []string{module + "convert"}},
-	{"convert/stats/findings", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/stats/internal/ranks", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/report", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/diff", []string{module + "record/tracelog", module + "convert/internal/read", module + "convert/internal/join", module + "perfetto"}},
-	{"convert/output", []string{module + "convert/timeline", module + "perfetto"}},
 	{"parquet", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"perfetto", []string{"github.com/cilium/ebpf", module, "github.com/urfave/cli", "net"}},
 	{"record", []string{"github.com/urfave/cli", module + "convert", module + "perfetto", "net/http"}},
@@ -83,9 +61,6 @@ var layers = []struct {
 	{"bpf", []string{module, "github.com/urfave/cli"}},
 	{"cmd/cudatrace/browser", []string{module, "github.com/urfave/cli"}},
 }
-
-// shown is what comes behind the first reading and the merge.
-var shown = []string{module + "convert/internal/join", module + "convert/internal/pipeline", module + "convert/internal/pfsink", module + "convert/internal/chromesink", module + "convert/output", module + "perfetto"}
 
 // below are the packages that all others may import, and that import none of them: one reads what is below /proc, one has the
 // patterns that people write, one writes numbers and texts, one ends tests.
@@ -216,15 +191,17 @@ func dataImports(p goPackage) string {
 	return strings.Join(names, " ")
 }
 
-// Commands and tests alone know convert, pfsink alone knows perfetto, parquetsink alone knows parquet, and what is for tests is known to
-// tests alone.
+// Commands and tests alone know convert, pfsink alone knows perfetto, parquetsink alone knows parquet, of convert only read, join and
+// convert itself know tracelog, and what is for tests is known to tests alone.
 func TestLayersEntrances(t *testing.T) {
 	for _, p := range packageDeps(t) {
+		name, ofConvert := ofConvert(p.ImportPath)
 		for _, path := range p.Imports {
 			switch {
 			case path == module+"convert" && !under(p.ImportPath, module+"cmd") && !forTests(p.ImportPath),
 				path == module+"perfetto" && p.ImportPath != module+"convert/internal/pfsink",
 				path == module+"parquet" && p.ImportPath != module+"convert/internal/parquetsink" && !under(p.ImportPath, module+"parquet"),
+				path == module+"record/tracelog" && ofConvert && name != "read" && name != "join" && name != "" && !forTests(name),
 				under(path, strings.TrimSuffix(module, "/")) && forTests(path) && !forTests(p.ImportPath):
 				t.Errorf("%s imports %s", p.ImportPath, path)
 			}

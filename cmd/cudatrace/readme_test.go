@@ -61,26 +61,30 @@ func TestREADMEStart(t *testing.T) {
 	}
 }
 
-// TestTutorial: each command of docs/tutorial.md prints what stands there.
+// sampleCommand is a command about logs of the repository.
+var sampleCommand = regexp.MustCompile(`^\$ (cudatrace (?:stats|diff|stuck) testdata/.*)$`)
+
+// TestTutorial: each command of docs/tutorial.md and README.md about logs of the repository prints what stands there.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	commands := 0
-	for _, block := range codeBlocks(readRepository(t, "docs/tutorial.md")) {
+	for _, block := range codeBlocks(readRepository(t, "docs/tutorial.md") + readRepository(t, "README.md")) {
 		line, want, _ := strings.Cut(block, "\n")
-		command, ok := strings.CutPrefix(line, "$ ")
-		if !ok {
+		m := sampleCommand.FindStringSubmatch(line)
+		if m == nil {
 			continue
 		}
+		command := m[1]
 		commands++
 		cmd := exec.Command("sh", "-c", command)
 		cmd.Dir = root
 		got, err := cmd.Output()
 		if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
-			t.Errorf("%s: %v (-tutorial.md +got):\n%s", command, err, diff)
+			t.Errorf("%s: %v (-page +got):\n%s", command, err, diff)
 		}
 	}
-	if commands != 3 {
-		t.Errorf("docs/tutorial.md has %d commands", commands)
+	if commands != 5 {
+		t.Errorf("docs/tutorial.md and README.md have %d commands", commands)
 	}
 }
 
@@ -93,13 +97,7 @@ func TestREADMERecipes(t *testing.T) {
 	if len(blocks) != 7 {
 		t.Fatalf("README.md has %d recipes", len(blocks))
 	}
-	command, want, _ := strings.Cut(strings.TrimPrefix(blocks[0][1], "$ "), "\n")
-	stuck := exec.Command("sh", "-c", command)
-	stuck.Dir = root
-	if got, err := stuck.Output(); err != nil || string(got) != want {
-		t.Errorf("%s: %v\n%s", command, err, got)
-	}
-	blocks = blocks[1:]
+	blocks = blocks[1:] // TestTutorial has the first
 	dir := t.TempDir()
 	shell := func(command string, env ...string) {
 		t.Helper()

@@ -118,13 +118,9 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if o.clip && len(names) > 1 {
 		return usagef(statsName, "stats: --clip takes one log: each has a beginning of its own")
 	}
-	var logs []convert.Log
-	for _, name := range names {
-		l, err := namedLog(statsName, name)
-		if err != nil {
-			return err
-		}
-		logs = append(logs, l)
+	logs, err := namedLogs(statsName, names)
+	if err != nil {
+		return err
 	}
 	limitMemory(reportMemory)
 	sink, all, err := o.read(c, con, logs)

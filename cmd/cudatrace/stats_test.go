@@ -184,24 +184,6 @@ func TestStatsReasons(t *testing.T) {
 	}
 }
 
-// README's sample is what the command prints.
-func TestStatsREADME(t *testing.T) {
-	t.Parallel()
-	text := must.Get(os.ReadFile(filepath.Join(root, "README.md")))(t)
-	_, sample, _ := strings.Cut(string(text), "$ cudatrace stats ")
-	line, rest, _ := strings.Cut(sample, "\n")
-	want, _, _ := strings.Cut(rest, "```")
-	args := append([]string{"cudatrace", "stats"}, strings.Fields(line)...)
-	args[2] = filepath.Join(root, args[2])
-	var stdout, stderr bytes.Buffer
-	if code := run(args, &stdout, &stderr); code != 0 {
-		t.Fatalf("exit code %d: %s", code, &stderr)
-	}
-	if diff := cmp.Diff(want, strings.ReplaceAll(stdout.String(), root+"/", "")); diff != "" {
-		t.Errorf("(-README.md +command):\n%s", diff)
-	}
-}
-
 // Of several ranks the tables have the reports of ranks, and standard error says which ranks are missing or end early.
 func TestStatsOfRanks(t *testing.T) {
 	t.Parallel()

@@ -86,20 +86,15 @@ func torchEvents(t *testing.T, path string, pid uint32) (all []torchEvent) {
 	return all
 }
 
-// TestTorchMemory compares the blocks of a log with those that the simulated allocator of PyTorch hands out.
+// TestTorchMemory compares a log, and what people see of PyTorch's memory, with what the simulated allocator of PyTorch
+// did: the blocks, the counters of the trace, the lines that held memory at the peak and when there was none, and the
+// finding.
 func TestTorchMemory(t *testing.T) {
 	t.Parallel()
 	base, truth := recordTorchMemory(t)
 	if diff := cmp.Diff(truth.Events, torchEvents(t, base+".cudatrace", truth.PID)); diff != "" {
 		t.Errorf("blocks (-want +got):\n%s", diff)
 	}
-}
-
-// TestTorchMemoryShown compares what people see of PyTorch's memory with what the simulated allocator did: the counters
-// of the trace, the lines that held memory at the peak and when there was none, and the finding.
-func TestTorchMemoryShown(t *testing.T) {
-	t.Parallel()
-	base, truth := recordTorchMemory(t)
 	tr := (&recording{base: base}).trace(t)
 	for i, name := range []string{"allocated", "reserved"} {
 		var want, got []any

@@ -110,7 +110,7 @@ func TestDefaultSet(t *testing.T) {
 // callbacks for. Runtime functions whose prototype has changed have a callback for
 // each, under the same name.
 func TestNamesAreCUDAs(t *testing.T) {
-	known := callbackNames(t)
+	known := knownCallbacks(t)
 	for _, f := range Functions(All) {
 		name := f.Name
 		if f.Library == Runtime {
@@ -127,12 +127,12 @@ func TestNamesAreCUDAs(t *testing.T) {
 
 var callbackLine = regexp.MustCompile(`(?m)^N\(\d+, "(.*?)(_v\d{4,})?"\)$`)
 
-// callbackNames reads the lists of what a real CUPTI answered.
-func callbackNames(t *testing.T) map[string]bool {
+// knownCallbacks reads the lists of what a real CUPTI answered.
+func knownCallbacks(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
-	for _, list := range []string{"driver_names.def", "runtime_names.def"} {
-		text := must.Get(os.ReadFile("../../testdata/sim/api/" + list))(t)
+	for _, list := range []string{"../../testdata/sim/api/driver_names.def", "runtime_names.def"} {
+		text := must.Get(os.ReadFile(list))(t)
 		for _, m := range callbackLine.FindAllStringSubmatch(string(text), -1) {
 			known[m[1]] = true
 		}

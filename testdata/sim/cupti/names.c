@@ -8,7 +8,7 @@ static const char *const driver[CBIDS] = {
 
 static const char *const runtime[CBIDS] = {
 #define N(id, name) [id] = name,
-#include "../api/runtime_names.def"
+#include "../../../record/cudaapi/runtime_names.def"
 #undef N
 };
 
