@@ -249,11 +249,9 @@ func TestBreakpoint(t *testing.T) {
 			}
 			return nil
 		})
-		switch err {
-		case nil:
+		if err == nil {
 			shut++
-		case ErrInside:
-		default:
+		} else if !errors.Is(err, ErrInside) {
 			t.Error(err)
 		}
 	}
