@@ -155,41 +155,6 @@ func TestBrokenPipe(t *testing.T) {
 	}
 }
 
-// A small file system that fills up and is cleared again.
-func TestSmallTmpfs(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=512k"); err != nil {
-		t.Skipf("mounting needs root: %v", err)
-	}
-	defer func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	}()
-	filler, path := filepath.Join(dir, "filler"), filepath.Join(dir, "a.cudatrace")
-	must.Do(t, os.WriteFile(filler, make([]byte, 300<<10), 0o600))
-	w := must.Get(Create(path, Options{}))(t)
-	full := false
-	for range 20 {
-		give(w, 1000)
-		if err := w.Flush(); errors.Is(err, syscall.ENOSPC) {
-			full = true
-			break
-		}
-	}
-	if !full || w.Err() == nil || !strings.HasSuffix(w.Err().Error(), "no space left on device (make room or choose another folder)") {
-		t.Fatalf("full %v, error %v", full, w.Err())
-	}
-	must.Do(t, os.Remove(filler))
-	give(w, 100)
-	must.Do(t, w.Close(End{Complete: 1}))
-	log := must.Get(os.ReadFile(path))(t)
-	got, r := counts(t, log)
-	if end, _ := r.End(); got[KindCall]%1000 != 100 || got[KindCall] != got[KindKernel] || end.Complete != 1 {
-		t.Errorf("%v are in the log, end %+v", got, end)
-	}
-}
-
 // A log on a disk that is full to the end of the recording ends in order, and says how many records it
 // lacks.
 func TestFullToTheEnd(t *testing.T) {
