@@ -314,6 +314,12 @@ func TestArmedAfterKill(t *testing.T) {
 		t.Errorf("%d kernels, unmatched %d, complete %t %q, %d launches\n%s", b.Kernels, b.Unmatched, b.Complete, b.Reasons, b.Launches, b.recording.stderr)
 	}
 	kill()
+	p.await(t, "is armed: it waits for a recorder")
+	status := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))(t))
+	_, caught, _ := strings.Cut(status, "SigCgt:\t")
+	if mask := must.Get(strconv.ParseUint(strings.Fields(caught)[0], 16, 64))(t); mask&(1<<(syscall.SIGTRAP-1)) == 0 {
+		t.Error("a breakpoint of the recorder that was killed would end the program")
+	}
 	p.tell(t, "launch 50")
 	p.end(t, "told failed=0 children=0", "counts kernels=90 copies=1 sets=1")
 }

@@ -118,8 +118,8 @@ func TestArmedPython(t *testing.T) {
 	})
 }
 
-// TestArmedPythonStays records a Python program out of which CUPTI cannot be taken, since a debugger is attached: what each
-// recording with lines leaves in it does not grow for ever.
+// TestArmedPythonStays records a Python program out of which CUPTI cannot be taken, since a debugger is attached: what
+// each recording with lines leaves in it does not grow for ever.
 func TestArmedPythonStays(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread() // the debugger

@@ -243,12 +243,15 @@ void ct_signals_start(void)
 
 /*
  * Recording is over. A real-time exit signal keeps its handler, which does nothing
- * any more: one may still be on its way, and would kill.
+ * any more: one may still be on its way, and would kill. So may the trap of a breakpoint whose recorder is dying: the
+ * kernel says that it has died before it removes them.
  */
 void ct_signals_end(void)
 {
+	bool trapped = !ct_link_alive();
 	for (size_t i = 0; i < sizeof fatal; i++)
-		give_back(fatal[i], on_fatal);
+		if (fatal[i] != SIGTRAP || !trapped)
+			give_back(fatal[i], on_fatal);
 	if (exit_signal == SIGURG)
 		give_back(SIGURG, on_exit_signal);
 }
