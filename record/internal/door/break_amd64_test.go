@@ -87,7 +87,10 @@ void begins(int n);
 void returns(int n);
 void pushes(int n);
 void shifts(int n);
+void framed(int n);
+extern char first[];
 char taken;
+void **frame; // none's, where CUDA's function has its caller's
 __asm__(
 "begins: .cfi_startproc\n .cfi_undefined rip\n" // a coroutine, on a stack that lies in another function's
 "	push %rbp\n mov %rsp, %rbp\n sub $4096, %rsp\n call waits_for\n leave\n ret\n .cfi_endproc\n"
@@ -98,13 +101,20 @@ __asm__(
 "pushes: .cfi_startproc\n" // its unwind tables do not know of what it pushes: a function, which is none's caller
 "	lea first+1(%rip), %rax\n push %rax\n call waits_for\n pop %rax\n ret\n .cfi_endproc\n"
 "shifts: sub $4, %rsp\n xor %eax, %eax\n xor %edi, %edi\n lea taken(%rip), %rsi\n mov $1, %edx\n"
-"	syscall\n add $4, %rsp\n ret\n"); // words of the stack are at other addresses
+"	syscall\n add $4, %rsp\n ret\n" // words of the stack are at other addresses
+"framed: .cfi_startproc\n push %rbp\n .cfi_def_cfa_offset 16\n .cfi_offset rbp, -16\n mov %rsp, %rbp\n"
+"	.cfi_def_cfa_register rbp\n call takes\n leave\n .cfi_def_cfa rsp, 8\n ret\n .cfi_endproc\n"
+"takes: .cfi_startproc\n push %rbp\n .cfi_adjust_cfa_offset 8\n .cfi_undefined rbp\n" // which framed needs
+"	mov frame(%rip), %rbp\n call waits_for\n pop %rbp\n .cfi_adjust_cfa_offset -8\n ret\n .cfi_endproc\n");
 void waits_for(void) { wait(0); __asm__ volatile("" ::: "memory"); }
 int main(void)
 {
 	static const struct { void (*f)(int); int n; } turns[] = {
 		{in_handler, 0}, {in_handler, SA_ONSTACK}, {begins, 0}, {returns, 0}, {pushes, 0}, {shifts, 0},
+		{framed, 0},
 	};
+	void *room[] = {NULL, first + 1};
+	frame = room;
 	for (unsigned i = 0; i < sizeof turns / sizeof *turns; i++) {
 		puts("waits");
 		fflush(stdout);
