@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -413,7 +414,8 @@ func (w *pageWriter) addWindow(of *window) {
 	names, details := len(w.data.Names), len(w.data.Details)
 	x := &pageWindow{From: w.moved(of.from), To: w.moved(of.to), Rows: make(map[int]string)}
 	bytes := 60
-	for row, list := range of.slices {
+	for _, row := range slices.Sorted(maps.Keys(of.slices)) { // in one order: the same logs make the same page
+		list := of.slices[row]
 		for i := range list {
 			list[i].start, list[i].end = w.moved(list[i].start), w.moved(list[i].end)
 		}

@@ -104,12 +104,11 @@ type callDecoder struct {
 	calls     *Calls
 	block     *tracelog.Block
 	process   *ProcessRecords
-	pair      bool // the block has uprobe pairs, not API records
+	rank      Rank // of all calls of the block
 	function  tracelog.Column
 	start     tracelog.Column
 	dur, ret  tracelog.Column
 	flags     tracelog.Column
-	domain    tracelog.Column
 	corr      tracelog.Column
 	caller    tracelog.Column
 	callers   bool            // rows may have a caller
@@ -117,22 +116,24 @@ type callDecoder struct {
 	operators tracelog.Column // likewise
 	arguments argumentColumns
 
-	fn      *Function // function of the latest row
-	id      uint64    // the function's ID, or the number of its name
-	runtime bool
+	fn *Function // function of the latest row
+	id uint64    // the number of its name
 }
 
 func (d *callDecoder) open(b *tracelog.Block, p *ProcessRecords) {
-	d.block, d.process, d.fn, d.pair = b, p, nil, b.Kind == tracelog.KindCall
+	d.block, d.process, d.fn, d.rank = b, p, nil, DriverAPI
 	d.dur, d.ret, d.caller, d.flags = b.Column("dur"), b.Column("ret"), b.Column("caller"), b.Column("flags")
 	id, same := d.caller.Const()
 	d.callers = !same || id != 0
-	if d.pair {
-		d.function, d.start = b.Column("func"), b.Column("enter")
+	if b.Kind == tracelog.KindCall {
+		d.rank, d.function, d.start = Pair, b.Column("func"), b.Column("enter")
 		d.arguments.open(b)
-	} else {
-		d.function, d.start, d.domain, d.corr, d.python, d.operators = b.Column("name"), b.Column("start"), b.Column("domain"),
-			b.Column("correlation"), b.Column("python"), b.Column("operators")
+		return
+	}
+	d.function, d.start, d.corr, d.python, d.operators = b.Column("name"), b.Column("start"), b.Column("correlation"),
+		b.Column("python"), b.Column("operators")
+	if keyOf(b, "domain") == tracelog.DomainRuntime {
+		d.rank = RuntimeAPI
 	}
 }
 
@@ -141,20 +142,7 @@ func (d *callDecoder) before(a, b *uint32) bool {
 	if x, y := d.start.At(i), d.start.At(j); x != y {
 		return x < y
 	}
-	if x, y := timeline.End(d.start.At(i), d.dur.At(i)), timeline.End(d.start.At(j), d.dur.At(j)); x != y {
-		return x > y
-	}
-	return !d.pair && d.rank(i) < d.rank(j)
-}
-
-func (d *callDecoder) rank(row int) Rank {
-	switch {
-	case d.pair:
-		return Pair
-	case d.domain.At(row) == tracelog.DomainRuntime:
-		return RuntimeAPI
-	}
-	return DriverAPI
+	return timeline.End(d.start.At(i), d.dur.At(i)) > timeline.End(d.start.At(j), d.dur.At(j))
 }
 
 func (d *callDecoder) rows(rows *Rows, into []Call, starts []uint64) (n int) {
@@ -173,7 +161,7 @@ func (d *callDecoder) rows(rows *Rows, into []Call, starts []uint64) (n int) {
 }
 
 func (d *callDecoder) row(i int, c *Call) {
-	if d.pair {
+	if d.rank == Pair {
 		d.pairRow(i, c)
 	} else {
 		d.apiRow(i, c)
@@ -194,8 +182,8 @@ func (d *callDecoder) locate(c *Call, id uint32) {
 
 func (d *callDecoder) pairRow(i int, c *Call) {
 	l := d.calls
-	if id := d.function.At(i); d.fn == nil || id != d.id {
-		d.fn, d.id = l.catalog.Functions.ByID(uint32(id)), id
+	if d.fn == nil {
+		d.fn = l.catalog.Functions.ByID(uint32(d.function.At(i)))
 	}
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
@@ -214,15 +202,14 @@ func (d *callDecoder) finish(c *Call) {
 }
 
 func (d *callDecoder) apiRow(i int, c *Call) {
-	l, r := d.calls, d.rank(i)
-	if id := d.function.At(i); d.fn == nil || id != d.id || d.runtime != (r == RuntimeAPI) {
-		d.id, d.runtime = id, r == RuntimeAPI
-		d.fn = l.catalog.Functions.ByCallback(d.block, d.runtime, id)
+	l := d.calls
+	if id := d.function.At(i); d.fn == nil || id != d.id {
+		d.fn, d.id = l.catalog.Functions.ByCallback(d.block, d.rank == RuntimeAPI, id), id
 	}
 	c.Start = d.start.At(i)
 	c.End = timeline.End(c.Start, d.dur.At(i))
 	c.Function, c.Arguments, c.Correlation = d.fn, noArguments, uint32(d.corr.At(i))
-	c.Ret, c.Flags, c.Rank, c.Python, c.Operator = int32(d.ret.At(i)), uint16(d.flags.At(i)), r, nil, nil
+	c.Ret, c.Flags, c.Rank, c.Python, c.Operator = int32(d.ret.At(i)), uint16(d.flags.At(i)), d.rank, nil, nil
 	if id := uint32(d.python.At(i)); id != 0 {
 		c.Python = l.catalog.Pythons.ByID(id)
 	}
