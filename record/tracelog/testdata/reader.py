@@ -268,6 +268,9 @@ def tables(payload):
     return out
 
 
+KEYS = {}  # the names of the keys of each kind
+
+
 def own_schema():
     """The tables at the end of FORMAT.md."""
     schema = {}
@@ -278,7 +281,9 @@ def own_schema():
         fields = fields_of(part)
         if "- the fields of [GPU work]" in part:
             fields = fields_of(work) + fields
+            part = work + part
         schema[int(number)] = (name, fields)
+        KEYS[int(number)] = re.findall(r"^- `(\w+)` \*(?:\w+, )?key\*: ", part, re.M)
     return schema
 
 
@@ -335,6 +340,8 @@ class Printer:
                 show({"kind": name, **shown})
             return
         check(all(t.texts[n] == (fields[n][1] == TEXT) for n in t.texts if n < len(fields)), "texts for numbers, or numbers for texts")
+        for n, (field, kind) in enumerate(fields):
+            check(field not in KEYS.get(t.number, ()) or len(set(t.column(n, kind))) == 1, "records that differ in a key")
         if t.number == STRING_KIND:
             for number, text in zip(t.column(0), t.column(1, TEXT)):
                 check(1 <= number <= MAX_STRINGS, "a string with an impossible number")
