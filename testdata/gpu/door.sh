@@ -25,7 +25,7 @@ wanted() {
 }
 # test NAME LIMIT PROGRAM TEST VARIABLE=N: a test of the door, which talks to finalize
 test_door() {
-	FINALIZE=$3 timeout -k 5 "$2" env "$5" MOST=$(($2 - 5))s door.test -test.run "^$4\$" >"$1.log" 2>&1
+	FINALIZE=$3 timeout -k 5 "$2" env "$5" MOST=$(($2 - 8))s door.test -test.run "^$4\$" >"$1.log" 2>&1
 	case $? in
 	0) grep -v '^PASS' "$1.log" | while read -r line; do row "$1" "$line"; done ;;
 	124 | 137) fault "$1" "$3: hung ($5)" ;;
