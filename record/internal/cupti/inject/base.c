@@ -338,6 +338,21 @@ void ct_sigmask_restore(const sigset_t *before)
 		pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
+bool ct_visit(struct ct_visit *v)
+{
+	v->error = errno;
+	ct_sigmask_block(&v->before);
+	return v->in = ct_come_in();
+}
+
+void ct_visit_end(const struct ct_visit *v)
+{
+	if (v->in)
+		ct_go_out();
+	ct_sigmask_restore(&v->before);
+	errno = v->error;
+}
+
 struct beginning {
 	void *(*run)(void *);
 	const char *name;

@@ -65,6 +65,15 @@ void ct_pause(uint64_t ns);
 void ct_sigmask_block(sigset_t *before);
 void ct_sigmask_restore(const sigset_t *before);
 
+/* A function of ours on a thread of the program's, between ct_come_in and ct_go_out: without signals, and errno stays. */
+struct ct_visit {
+	sigset_t before;
+	int error;
+	bool in;
+};
+bool ct_visit(struct ct_visit *v);
+void ct_visit_end(const struct ct_visit *v); /* also where ct_visit was false */
+
 /* Threads of ours: they take no signals, which belong to the program. */
 bool ct_thread_start(pthread_t *t, void *(*run)(void *), size_t stack, const char *name); /* detached where t is NULL */
 void ct_thread_join(pthread_t t);

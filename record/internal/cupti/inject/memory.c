@@ -8,7 +8,6 @@
  */
 #include "memory.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -87,19 +86,13 @@ static void see(uint32_t cbid, const void *data)
 
 static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
 {
-	sigset_t before;
-	int kept = errno;
+	struct ct_visit v;
 	(void)user;
 	if (domain != DOMAIN_DRIVER || cbid >= CT_CBID_MAX || !ct_here())
 		return;
-	ct_sigmask_block(&before);
-	if (ct_come_in()) {
-		if (numbers[cbid] != 0)
-			see(cbid, data);
-		ct_go_out();
-	}
-	ct_sigmask_restore(&before);
-	errno = kept;
+	if (ct_visit(&v) && numbers[cbid] != 0)
+		see(cbid, data);
+	ct_visit_end(&v);
 }
 
 /* The functions that the recorder wishes; a copy of them. False without memory for it. */
@@ -207,17 +200,12 @@ static void give(bool for_good)
 /* A profiler in the program wants the subscription, or ends CUPTI: that is for good. */
 void ct_memory_leave(bool for_good)
 {
-	sigset_t before;
-	int kept = errno;
+	struct ct_visit v;
 	if (!ct_here())
 		return;
-	ct_sigmask_block(&before);
-	if (ct_come_in()) {
+	if (ct_visit(&v))
 		give(for_good);
-		ct_go_out();
-	}
-	ct_sigmask_restore(&before);
-	errno = kept;
+	ct_visit_end(&v);
 }
 
 /* A profiler has the subscription no more, or did not get it. */

@@ -16,7 +16,6 @@
  */
 #include "nccl.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -258,18 +257,13 @@ static void say_missed(void)
  */
 void ct_nccl_send(const char *name, const struct nvtx_payload *p)
 {
-	sigset_t before;
-	int kept = errno;
-	ct_sigmask_block(&before);
-	if (ct_come_in()) {
-		if (name)
-			record_call(name, p);
-		else
-			say_missed();
-		ct_go_out();
-	}
-	ct_sigmask_restore(&before);
-	errno = kept;
+	struct ct_visit v;
+	bool in = ct_visit(&v);
+	if (in && name)
+		record_call(name, p);
+	else if (in)
+		say_missed();
+	ct_visit_end(&v);
 }
 
 /* NCCL's ranges are passed on from now on, NULL: no more. */

@@ -222,18 +222,14 @@ static uint8_t *ask(size_t *size)
 /* CUPTI's request for a buffer; called on any thread of the program. */
 void ct_pool_request(uint8_t **buffer, size_t *size, size_t *max_records)
 {
-	sigset_t before;
+	struct ct_visit v;
 	*max_records = 0; /* as many as fit */
-	ct_sigmask_block(&before);
-	bool in = ct_come_in();
-	*buffer = in ? ask(size) : NULL;
+	*buffer = ct_visit(&v) ? ask(size) : NULL;
 	if (!*buffer) {
 		*buffer = scratch;
 		*size = scratch_size;
 	}
-	if (in)
-		ct_go_out();
-	ct_sigmask_restore(&before);
+	ct_visit_end(&v);
 }
 
 /* How often CUPTI has asked. */

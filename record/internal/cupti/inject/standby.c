@@ -403,29 +403,19 @@ static void record_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *d
 /* A thread of the program may come when the recording has ended. */
 static void take_mark(uint32_t flags, uint32_t id, uint32_t tid, const char *domain, const char *text, size_t length)
 {
-	sigset_t before;
-	int kept = errno;
-	ct_sigmask_block(&before);
-	if (ct_come_in()) {
+	struct ct_visit v;
+	if (ct_visit(&v))
 		record_mark(flags, id, tid, domain, text, length);
-		ct_go_out();
-	}
-	ct_sigmask_restore(&before);
-	errno = kept;
+	ct_visit_end(&v);
 }
 
 static void take_loss(enum ct_lost_cause cause)
 {
 	uint64_t now = ct_now();
-	sigset_t before;
-	int kept = errno;
-	ct_sigmask_block(&before);
-	if (ct_come_in()) {
+	struct ct_visit v;
+	if (ct_visit(&v))
 		ct_queue_lost(cause, &(struct ct_loss){.count = 1, .from = now, .to = now});
-		ct_go_out();
-	}
-	ct_sigmask_restore(&before);
-	errno = kept;
+	ct_visit_end(&v);
 }
 
 const struct ct_taker ct_standby_taker = {take_mark, take_loss, ct_nccl_send};
@@ -539,9 +529,10 @@ static int popped(const struct text *domain)
 
 static void stopped(uint64_t number)
 {
-	struct thread *t = number != 0 && ct_here() ? this_thread() : NULL;
-	if (number != 0 && ct_here())
-		end(t ? t->tid : ct_tid(), number);
+	if (number == 0 || !ct_here())
+		return;
+	struct thread *t = this_thread();
+	end(t ? t->tid : ct_tid(), number);
 }
 
 /* The functions in the program's table: what each takes a name from, and what it does. */

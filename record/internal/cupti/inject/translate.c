@@ -581,11 +581,10 @@ static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stre
 
 void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
-	sigset_t before;
+	struct ct_visit v;
 	if (!buffer || !ct_here())
 		return;
-	ct_sigmask_block(&before);
-	bool in = ct_come_in();
+	bool in = ct_visit(&v);
 	const struct ct_cupti *api = in ? atomic_load(&active) : NULL;
 	if (in)
 		ct_delivered_buffer();
@@ -593,7 +592,5 @@ void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, s
 		read_buffer(api, context, stream, buffer, valid);
 	if (!ct_pool_scratch(buffer))
 		ct_pool_release(buffer);
-	if (in)
-		ct_go_out();
-	ct_sigmask_restore(&before);
+	ct_visit_end(&v);
 }

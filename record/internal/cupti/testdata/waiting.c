@@ -22,8 +22,8 @@ void *ct_alloc(size_t size) { return calloc(1, size); }
 void ct_pause(uint64_t ns) { usleep((useconds_t)(ns / 1000)); }
 void ct_sigmask_block(sigset_t *before) { (void)before; }
 void ct_sigmask_restore(const sigset_t *before) { (void)before; }
-bool ct_come_in(void) { return true; }
-void ct_go_out(void) {}
+bool ct_visit(struct ct_visit *v) { return v->in = true; }
+void ct_visit_end(const struct ct_visit *v) { (void)v; }
 void ct_lock(struct ct_lock *l) { while (atomic_exchange(&l->state, 1)) usleep(1); }
 void ct_unlock(struct ct_lock *l) { atomic_store(&l->state, 0); }
 uint32_t ct_name_number(const char *text) { return text != NULL; }
