@@ -35,10 +35,16 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behi
 	return own && recorder ? own : NULL;
 }
 
-/* Whether the recorder listens. The kernel marks the word of a recorder that has died. */
+/* The kernel marks the word of a recorder that has died. */
+bool ct_link_died(void)
+{
+	return (atomic_load(&recorder->life) & CT_DIED) != 0;
+}
+
+/* Whether the recorder listens. */
 bool ct_link_alive(void)
 {
-	return atomic_load(&own->left) == 0 && (atomic_load(&recorder->life) & CT_DIED) == 0;
+	return atomic_load(&own->left) == 0 && !ct_link_died();
 }
 
 _Atomic uint32_t *ct_link_door(void)

@@ -248,7 +248,7 @@ void ct_signals_start(void)
  */
 void ct_signals_end(void)
 {
-	bool trapped = !ct_link_alive();
+	bool trapped = ct_link_died();
 	for (size_t i = 0; i < sizeof fatal; i++)
 		if (fatal[i] != SIGTRAP || !trapped)
 			give_back(fatal[i], on_fatal);
