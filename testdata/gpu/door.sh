@@ -2,10 +2,10 @@
 # The gate of `record -p PID --detach`: CUPTI switched on and finalized while threads launch, many times, in programs of 1, 8
 # and 64 threads, kernels and graphs; the time of a launch behind it; the time until CUPTI is on beside threads that launch
 # without pause; whole recordings, also of PyTorch with its own profiler and children, of NCCL (two GPUs), of JAX (where it is
-# installed). Prints a table last: deaths, hangs, wrong results, speeds.
+# installed); the instructions of calls (same.cu). Prints a table last: deaths, hangs, wrong results, speeds.
 #
 # Usage: testdata/gpu/door.sh OUTDIR [SECONDS (500)] [REGEX [SECONDS-OF-ROUNDS (20)]]
-# Root, nvcc, bin/cudatrace, bin/door.test or Go (finalize.cu). Six kinds of rounds.
+# Root, nvcc, bin/cudatrace, bin/door.test or Go. Six kinds of rounds.
 set -u
 here=$(cd "$(dirname "$0")" && pwd) root=$(cd "$(dirname "$0")/../.." && pwd)
 export PATH=$root/bin:$PATH PYTHONUNBUFFERED=1
@@ -134,6 +134,29 @@ if python3 -c 'import jax' 2>/dev/null && wanted jax 60; then
 	wait $pid || fault jax "it ended with $?"
 	wait $alone
 	cmp -s jax.alone jax.out || fault jax "another result: $(cat jax.out), alone $(cat jax.alone)"
+fi
+
+# 8. Calls, instruction by instruction, in a program alone and in an armed one: before recordings, behind two with --detach, and behind one without.
+if wanted same 60; then
+	[ -x ./same ] || nvcc -O2 -o same "$here/same.cu" || exit 1
+	row same "alone"
+	echo | ./same | grep instructions | while read -r answer; do row same "  $answer"; done
+	coproc SAME { exec cudatrace run --armed ./same 2>same.log; }
+	pid=$SAME_PID
+	calls() {
+		row same "$1"
+		echo >&"${SAME[1]}"
+		while read -t 40 -r answer <&"${SAME[0]}" && [ -n "$answer" ]; do row same "  $answer"; done
+		[ -z "$answer" ] || fault same "no answer: $(tail -1 same.log)"
+	}
+	read -t 60 -r answer <&"${SAME[0]}"
+	calls "armed"
+	record same 2 "$pid" --detach
+	calls "behind two recordings with --detach"
+	record same 1 "$pid"
+	calls "behind one without"
+	exec {SAME[1]}>&-
+	wait $pid || fault same "it ended with $?"
 fi
 
 echo
