@@ -129,6 +129,8 @@ if python3 -c 'import jax' 2>/dev/null && wanted jax 60; then
 	cudatrace run --armed python3 "$here/unwind_jax.py" 20000 >jax.out 2>jax.err &
 	pid=$!
 	sleep 6
+	PID=$pid door.test -test.run '^TestInsides$' >jax.insides 2>&1 # what the threads wait for that stay inside
+	grep '^thread' jax.insides | while read -r line; do row jax "$line"; done
 	record jax 2 $pid --detach
 	(sleep 60 && kill -9 $pid 2>/dev/null) &
 	wait $pid || fault jax "it ended with $?"

@@ -10,14 +10,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/cudatrace/cudatrace/record/internal/elfsym"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A gpuProgram is testdata/gpu/finalize.cu, on a GPU. testdata/gpu/door.sh runs the tests of this file.
@@ -260,4 +265,98 @@ func TestEnable(t *testing.T) {
 			strings.Join(took, " "))
 	}
 	p.end(t)
+}
+
+// TestInsides tells what keeps the threads of the process PID inside that are there in each of three looks: the call of the
+// kernel that they wait in, the code that they began in, and the words of CUDA's on their stacks.
+func TestInsides(t *testing.T) {
+	pid, _ := strconv.Atoi(os.Getenv("PID"))
+	if pid == 0 {
+		t.Skip("needs a process with CUDA: PID is not set")
+	}
+	looks := map[int]int{}
+	const times = 3
+	for n := range times {
+		must.Do(t, onThreadOfItsOwn(func() error {
+			d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{}}
+			code, err := readCode(pid)
+			d.code = code
+			d.bottom, _ = procfs.StackBottom(pid)
+			defer d.release()
+			defer d.code.close()
+			if _, failed := d.seize(); failed != nil || err != nil {
+				return errors.Join(failed, err)
+			}
+			for tid, th := range d.threads {
+				if there, err := d.stop(th); !there || err != nil {
+					fmt.Printf("thread %d: does not stop, %v\n", tid, err)
+					continue
+				}
+				v, outside, err := d.view(th)
+				if name, _ := procfs.ThreadName(uint32(pid), uint32(tid)); err == nil && !outside && !(v.began == cuda && isOwn(name)) {
+					if looks[tid]++; looks[tid] == times && n == times-1 {
+						fmt.Printf("thread %d, %s: %+v\n", tid, name, v)
+						d.tell(tid)
+					}
+				}
+				if err := d.goOn(th, 0); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// tell prints what a stopped thread's registers and stack say.
+func (d *door) tell(tid int) {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(tid, &regs); err != nil {
+		fmt.Println(err)
+		return
+	}
+	where := func(address uint64) string {
+		m := procfs.Around(d.code, address)
+		if m == nil {
+			return ""
+		}
+		return fmt.Sprintf("%s+%#x", filepath.Base(m.Path), m.Offset+address-m.From)
+	}
+	fmt.Printf("  at %s, call %d; stack %#x, end %+d\n", where(regs.Rip), int64(regs.Orig_rax), regs.Rsp, int64(regs.Fs_base-regs.Rsp))
+	end := regs.Fs_base
+	if tid == d.pid {
+		end = d.bottom
+	}
+	words := slices.Clone(d.read(regs.Rsp, end))
+	for i, w := range words {
+		if k, ok := d.code.find(w); ok && (k == cuda || i > len(words)-80) {
+			fmt.Printf("  %8d from the end: %s\n", 8*(len(words)-i), where(w))
+		}
+	}
+	const control = 0x900 // of glibc's struct pthread, which has the function that the thread began in
+	for i, w := range d.read(regs.Fs_base, regs.Fs_base+control) {
+		if s := where(w); s != "" {
+			fmt.Printf("  of the thread's own, %#x: %s\n", 8*i, s)
+		}
+	}
+	r := elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp, elfsym.R12: regs.R12,
+		elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip}
+	for depth := range mostFrames {
+		at := r[elfsym.RIP] - min(uint64(depth), 1)
+		m := procfs.Around(d.code, at)
+		fmt.Printf("  up %d: %s\n", depth, where(at))
+		if m == nil || m.image(d.pid) == nil {
+			return
+		}
+		address, _ := m.image(d.pid).Address(m.Offset + at - m.From)
+		outermost, ok := m.image(d.pid).Up(address, &r, func(a uint64) (uint64, bool) {
+			i := (a - regs.Rsp) / 8
+			return append(words, 0)[min(i, uint64(len(words)))], i < uint64(len(words))
+		})
+		if !ok || outermost {
+			fmt.Printf("  outermost %t, known %t\n", outermost, ok)
+			return
+		}
+	}
 }
