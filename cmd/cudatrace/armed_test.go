@@ -350,6 +350,39 @@ func testArmedEnds(t *testing.T, program string) {
 	}
 }
 
+// TestArmedExits leaves programs alone that are in their last exit handler, where CUDA is gone: those that were recorded
+// before, and those that were not.
+func TestArmedExits(t *testing.T) {
+	t.Parallel()
+	for recorded := range 3 {
+		t.Run(fmt.Sprint(recorded), func(t *testing.T) {
+			t.Parallel()
+			p := startArmed(t, sim("told"), "--exits")
+			p.expect(t, "ready")
+			for range recorded {
+				p.await(t, "is armed: it waits for a recorder")
+				p.record(t, saidWork).stop(t)
+			}
+			p.await(t, "is armed: it waits for a recorder")
+			copies := func() int {
+				code := must.Get(procfs.Code(p.cmd.Process.Pid))(t)
+				return len(slices.DeleteFunc(code, func(m procfs.Mapping) bool { return !strings.Contains(m.Path, "libcupti") }))
+			}
+			before := copies()
+			must.Get(io.WriteString(p.in, "exit\n"))(t)
+			for _, line := range []string{"told failed=0 children=0", "counts kernels=0 copies=1 sets=1", "exits"} {
+				p.expect(t, line)
+			}
+			b := p.record(t, "it did not answer")
+			if after := copies(); after != before {
+				t.Errorf("%d mappings of libcupti, before %d", after, before)
+			}
+			p.end(t)
+			b.end(t)
+		})
+	}
+}
+
 // TestArmedBeforeCUDA attaches to a process that runs another program by exec and starts CUDA after that.
 func TestArmedBeforeCUDA(t *testing.T) {
 	t.Parallel()
