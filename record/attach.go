@@ -45,6 +45,7 @@ func Attach(o Options) (Result, error) {
 	go s.heed(signals, over)
 	s.metrics.start(s, invoker.Find())
 	s.remarkPython()
+	s.remarkOperators()
 	s.startThreads()
 	s.startMemory()
 	var failed error
