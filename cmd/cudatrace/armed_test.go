@@ -294,6 +294,23 @@ func TestArmedDetachForks(t *testing.T) {
 	}
 }
 
+// TestArmedStarved records a program in which CUPTI does not come on, as beside threads that launch without pause: first of
+// all it says why, and what would help.
+func TestArmedStarved(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t, "env", "CUDASIM_CUPTI_STARVES=100000000", sim("told"))
+	p.expect(t, "ready")
+	pid := fmt.Sprint(p.cmd.Process.Pid)
+	b := startInBackground(t, "--calls", "none", "-d", "100ms", "-p", pid)
+	b.end(t)
+	b.read(t, b.base+".cudatrace")
+	why := "process " + pid + ": CUPTI goes on or off late, or never: it waits for threads that launch without pause; " +
+		"with --detach they are stopped for it; process " + pid + ": nothing is recorded, although it was armed: it did not answer"
+	if b.Complete || len(b.Reasons) == 0 || !strings.HasPrefix(b.Reasons[0], why) || strings.Contains(b.Reasons[0], "ended") {
+		t.Errorf("%q: %s", b.Reasons, b.recording.stderr)
+	}
+}
+
 // TestArmedAfterKill records a program whose first recorder was killed, at once. It launches on, and prints the same, where
 // its last one is killed, too.
 func TestArmedAfterKill(t *testing.T) {
