@@ -45,6 +45,7 @@ func Attach(o Options) (Result, error) {
 	go s.heed(signals, over)
 	s.metrics.start(s, invoker.Find())
 	s.remarkPython()
+	s.remarkOperators()
 	s.startThreads()
 	s.startMemory()
 	var failed error
@@ -264,8 +265,11 @@ func (s *session) answers(pid int, late time.Time) bool {
 		case p.State == cupti.NotArmed: // it has ended
 			return false
 		case time.Now().After(late):
-			s.report.miss(uint32(pid),
-				fmt.Sprintf("process %d: only its calls are recorded, although it was armed: it did not answer", pid))
+			what := "only its calls are recorded"
+			if s.calls.source == CallsNone {
+				what = "nothing is recorded"
+			}
+			s.report.miss(uint32(pid), fmt.Sprintf("process %d: %s, although it was armed: it did not answer", pid, what))
 			return false
 		}
 		time.Sleep(2 * time.Millisecond)

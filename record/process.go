@@ -315,6 +315,9 @@ func absentText(pids []uint32, why string) string {
 // cutText says that the last records of a program are missing, and how it ended. remedy says what would have had it
 // hand them over, "" if nothing would, or if a tracer was in the way.
 func (p *recordedProcess) cutText(e *tracelog.ProcessEnd) (text, remedy string) {
+	if p.state != isEnded && e.Reason == "" { // it may run on
+		return fmt.Sprintf("process %d has not handed over its last records", e.PID), ""
+	}
 	text = fmt.Sprintf("process %d ended before its last records were handed over", e.PID)
 	switch {
 	case strings.HasPrefix(e.Reason, "status "): // no exit handler has run

@@ -253,11 +253,12 @@ func TestLastRecords(t *testing.T) {
 		t.Errorf("live %v, worked %v", live, ps.worked())
 	}
 	want := []string{
-		"process 0 ended before its last records were handed over (the default --calls, with the rights for probes, has _exit and exec wait for them)",
-		"process 2 ended before its last records were handed over, by _exit: GPU work of its last 2s may be missing",
+		"process 0 has not handed over its last records",
+		"process 2 ended before its last records were handed over, by _exit: GPU work of its last 2s may be missing " +
+			"(the default --calls, with the rights for probes, has _exit and exec wait for them)",
 		"process 3 ended before its last records were handed over, by signal 9 (SIGKILL)",
 		"process 4 ended before its last records were handed over, by exec",
-		"process 7 ended before its last records were handed over",
+		"process 7 has not handed over its last records",
 	}
 	if _, got := ps.lastWords(seen, 0); !slices.Equal(got, want) {
 		t.Errorf("missing:\n%s", strings.Join(got, "\n"))

@@ -77,6 +77,7 @@ func Run(o Options) (res Result, err error) {
 	defer s.close()
 	user := invoker.Find()
 	s.remarkPython()
+	s.remarkOperators()
 	s.startThreads()
 	s.startMemory()
 	s.preparing.Go(func() { // beside the program's start; the first process that uses CUDA waits for it

@@ -46,7 +46,22 @@ type torch struct {
 
 // readsOperators reports whether operators are recorded in processes with PyTorch.
 func (s *session) readsOperators() bool {
-	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutPython() == "" && len(s.opts.PIDs) == 0
+	return (s.opts.PyTorch == PyTorchAuto || s.opts.PyTorch == PyTorchOn) && s.opts.withoutOperators() == ""
+}
+
+// withoutOperators returns why no process of a recording can have operators; "" if some can.
+func (o *Options) withoutOperators() string {
+	if len(o.PIDs) > 0 {
+		return "only programs that record starts itself have them"
+	}
+	return o.withoutPython()
+}
+
+// remarkOperators says why no process can have operators, to a person who has asked for them.
+func (s *session) remarkOperators() {
+	if why := s.opts.withoutOperators(); why != "" && s.opts.PyTorch == PyTorchOn {
+		s.report.remark(0, "PyTorch's operators are not recorded: "+why)
+	}
 }
 
 var torchLibrary = regexp.MustCompile(`^libtorch_cpu[-.].*so[.0-9]*$`)

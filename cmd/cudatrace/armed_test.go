@@ -294,6 +294,23 @@ func TestArmedDetachForks(t *testing.T) {
 	}
 }
 
+// TestArmedStarved records a program in which CUPTI does not come on, as beside threads that launch without pause: first of
+// all it says why, and what would help.
+func TestArmedStarved(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t, "env", "CUDASIM_CUPTI_STARVES=100000000", sim("told"))
+	p.expect(t, "ready")
+	pid := fmt.Sprint(p.cmd.Process.Pid)
+	b := startInBackground(t, "--calls", "none", "-d", "100ms", "-p", pid)
+	b.end(t)
+	b.read(t, b.base+".cudatrace")
+	why := "process " + pid + ": CUPTI goes on or off late, or never: it waits for threads that launch without pause; " +
+		"with --detach they are stopped for it; process " + pid + ": nothing is recorded, although it was armed: it did not answer"
+	if b.Complete || len(b.Reasons) == 0 || !strings.HasPrefix(b.Reasons[0], why) || strings.Contains(b.Reasons[0], "ended") {
+		t.Errorf("%q: %s", b.Reasons, b.recording.stderr)
+	}
+}
+
 // TestArmedAfterKill records a program whose first recorder was killed, at once. It launches on, and prints the same, where
 // its last one is killed, too.
 func TestArmedAfterKill(t *testing.T) {
@@ -347,6 +364,39 @@ func testArmedEnds(t *testing.T, program string) {
 	b.read(t, b.base+".cudatrace")
 	if b.Kernels != 50 || b.Copies != 1 || b.Unmatched != 0 || !b.Complete {
 		t.Errorf("%d kernels, %d copies, unmatched %d, complete %t %q", b.Kernels, b.Copies, b.Unmatched, b.Complete, b.Reasons)
+	}
+}
+
+// TestArmedExits leaves programs alone that are in their last exit handler, where CUDA is gone: those that were recorded
+// before, and those that were not.
+func TestArmedExits(t *testing.T) {
+	t.Parallel()
+	for recorded := range 3 {
+		t.Run(fmt.Sprint(recorded), func(t *testing.T) {
+			t.Parallel()
+			p := startArmed(t, sim("told"), "--exits")
+			p.expect(t, "ready")
+			for range recorded {
+				p.await(t, "is armed: it waits for a recorder")
+				p.record(t, saidWork).stop(t)
+			}
+			p.await(t, "is armed: it waits for a recorder")
+			copies := func() int {
+				code := must.Get(procfs.Code(p.cmd.Process.Pid))(t)
+				return len(slices.DeleteFunc(code, func(m procfs.Mapping) bool { return !strings.Contains(m.Path, "libcupti") }))
+			}
+			before := copies()
+			must.Get(io.WriteString(p.in, "exit\n"))(t)
+			for _, line := range []string{"told failed=0 children=0", "counts kernels=0 copies=1 sets=1", "exits"} {
+				p.expect(t, line)
+			}
+			b := p.record(t, "it did not answer")
+			if after := copies(); after != before {
+				t.Errorf("%d mappings of libcupti, before %d", after, before)
+			}
+			p.end(t)
+			b.end(t)
+		})
 	}
 }
 

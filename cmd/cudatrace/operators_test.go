@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -220,6 +221,29 @@ func TestOperatorsWithoutRoom(t *testing.T) {
 		said, err := pythonCommand("cudatrace", append(args, program...)...).CombinedOutput()
 		if strings.Contains(string(said), told) != (len(program) > 1) {
 			t.Errorf("%q: %v\n%s", program, err, said)
+		}
+	}
+}
+
+// TestOperatorsAttached asks for operators where there are none: a line says so, and none where nobody has asked.
+func TestOperatorsAttached(t *testing.T) {
+	t.Parallel()
+	const told = "cudatrace: PyTorch's operators are not recorded: "
+	pid := fmt.Sprint(startLongrun(t, "100000").Pid)
+	attached, run := []string{"-d", "10ms", "-p", pid}, []string{"--gpu", "none", sim("vectoradd")}
+	for _, c := range []struct {
+		pytorch string
+		args    []string
+		want    string
+	}{
+		{"on", attached, told + "only programs that record starts itself have them"}, {"spans,memory", attached, told},
+		{"auto", attached, ""}, {"memory", attached, ""},
+		{"on", run, told + "they come with CUPTI's records"}, {"auto", run, ""},
+	} {
+		args := []string{"record", "-q", "--no-convert", "-o", filepath.Join(t.TempDir(), "run"), "--pytorch", c.pytorch}
+		said, err := exec.Command("cudatrace", append(args, c.args...)...).CombinedOutput()
+		if got := strings.Contains(string(said), "operators"); err != nil || got != (c.want != "") || !strings.Contains(string(said), c.want) {
+			t.Errorf("--pytorch %s, %q: %v\n%s", c.pytorch, c.args, err, said)
 		}
 	}
 }

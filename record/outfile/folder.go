@@ -163,9 +163,9 @@ func (f *newFolder) commit() (Done, error) {
 		}
 		var err error
 		if done.Replaced {
-			done.Replaced, err = f.removeEarlier(name)
+			done.Replaced, err = f.replace(name)
 		}
-		if err == nil {
+		if err == nil && !t.committed {
 			err = f.give(name)
 		}
 		if !errors.Is(err, ErrTaken) {
@@ -193,12 +193,39 @@ func (f *newFolder) give(name string) error {
 	return err
 }
 
-// removeEarlier removes the folder that was found, with the files of an earlier set. It returns false if it is not there
-// any more, and ErrTaken if something else has its name.
-func (f *newFolder) removeEarlier(name string) (bool, error) {
-	t, dir := f.target, int(f.target.place.dir.Fd())
+// replace puts the folder in the place of the one that was found there, and of no other. The two change names before the
+// earlier one is removed: whoever looks, also after a crash, finds one of them whole. Where the file system cannot do that,
+// as NFS, the earlier one is removed first, and this one has no name yet. It returns false if there is none any more.
+func (f *newFolder) replace(name string) (bool, error) {
+	dir := int(f.target.place.dir.Fd())
+	defer lockFolder(dir)()
+	if there, err := f.isEarlier(name); !there || err != nil {
+		return false, err
+	}
+	exchange := func() error { return f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE) }
+	err := exchange()
+	if isUnknown(err) {
+		return f.removeEarlier(name)
+	}
+	if err != nil {
+		return false, err
+	}
+	if _, err = f.removeEarlier(f.name); err == nil {
+		f.target.committed = true
+		return true, nil
+	}
+	if failed := exchange(); failed != nil {
+		return false, failed
+	}
+	return false, err
+}
+
+// isEarlier reports whether the folder that was found has a name. The error is ErrTaken if something else has it, or
+// says why the folder cannot be replaced.
+func (f *newFolder) isEarlier(name string) (bool, error) {
+	t := f.target
 	var s unix.Stat_t
-	switch err := unix.Fstatat(dir, name, &s, unix.AT_SYMLINK_NOFOLLOW); {
+	switch err := unix.Fstatat(int(t.place.dir.Fd()), name, &s, unix.AT_SYMLINK_NOFOLLOW); {
 	case errors.Is(err, unix.ENOENT):
 		return false, nil
 	case err != nil:
@@ -206,7 +233,14 @@ func (f *newFolder) removeEarlier(name string) (bool, error) {
 	case !t.folder.isFound(&s):
 		return false, ErrTaken
 	}
-	if err := t.checkFolder(f.names[0]); err != nil {
+	return true, t.checkFolder(f.names[0])
+}
+
+// removeEarlier removes the folder that was found, with the files of an earlier set. It returns false if it is not there
+// any more, and ErrTaken if something else has its name.
+func (f *newFolder) removeEarlier(name string) (bool, error) {
+	t := f.target
+	if there, err := f.isEarlier(name); !there || err != nil {
 		return false, err
 	}
 	err := t.eachEarlier(f.names[0], func(in *os.File, at string, kind uint32, ours bool) error {
@@ -221,7 +255,7 @@ func (f *newFolder) removeEarlier(name string) (bool, error) {
 		}
 	}
 	if err == nil { // another folder of that name stays, unless it is empty
-		err = unix.Unlinkat(dir, name, unix.AT_REMOVEDIR)
+		err = unix.Unlinkat(int(t.place.dir.Fd()), name, unix.AT_REMOVEDIR)
 	}
 	if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.ENOTDIR) {
 		err = ErrTaken

@@ -178,6 +178,36 @@ func TestSetMeanwhile(t *testing.T) {
 	}
 }
 
+// TestSetCrash looks at every step of names while a folder is replaced: the earlier one or the new one is there, whole.
+func TestSetCrash(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must.Do(t, both(folder("x"), files("x/old.t.json", "x/older.t.json"))(dir))
+	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+	must.Do(t, err)
+	defer target.Close()
+	const old, replaced = "old.t.json=old older.t.json=old", "a.t.json= b.t.json="
+	steps := 0
+	target.rename = func(from int, a string, to int, b string, flags uint) error {
+		before := listing(t, filepath.Join(dir, "x"))
+		err := unix.Renameat2(from, a, to, b, flags)
+		if after := listing(t, filepath.Join(dir, "x")); before != old || after != replaced || err != nil {
+			t.Errorf("from %s to %s, %v", before, after, err)
+		}
+		steps++
+		return err
+	}
+	set := NewSet(target)
+	for _, name := range []string{"a.t.json", "b.t.json"} {
+		must.Get(set.Create(name))(t)
+	}
+	done, err := set.Commit()
+	if got := deepListing(t, dir); err != nil || steps != 1 || !done.Replaced || got != "x/["+replaced+"]" {
+		t.Errorf("%v, %d steps, %+v: %s", err, steps, done, got)
+	}
+	must.Do(t, set.Close())
+}
+
 // TestSetAbandon abandons a set: nothing is left, and no further file is made.
 func TestSetAbandon(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/internal/door"
+	"github.com/cudatrace/cudatrace/record/tracelog"
 )
 
 // How long the library in a process may take for the steps before and in cuptiFinalize, and how long the recorder tries to
@@ -27,6 +28,7 @@ const (
 const (
 	starvedLook  = 10 * time.Millisecond
 	starvedAfter = 100 * time.Millisecond
+	starvedSaid  = 1500 * time.Millisecond // without the door
 	starvedMost  = 500 * time.Millisecond
 	starvedTries = 20
 )
@@ -146,6 +148,7 @@ func (l *link) finalizeStopped() error {
 // locks that they take again and again, for ever with eight of them (H200, CUPTI 13.0.1). So once it has waited too
 // long, they are stopped outside of CUDA until it is through. That cannot harm CUPTI: they hold no lock of CUDA's there,
 // and to it are threads that happen not to call CUDA for a while. If it does not help, all goes on as without.
+// Where threads may not be stopped, a line says what would help.
 func (p *peer) relieve(over <-chan struct{}) {
 	var since time.Time
 	look := time.NewTicker(starvedLook)
@@ -163,11 +166,17 @@ func (p *peer) relieve(over <-chan struct{}) {
 		case since.IsZero():
 			since = time.Now()
 		}
-		if time.Since(since) < starvedAfter || tries == starvedTries {
+		if waits := time.Since(since); waits < starvedAfter || !p.stoppable && waits < starvedSaid || tries == starvedTries {
 			continue
 		}
 		if !p.shares(p.PID) {
 			return // it runs another program, and will not say that the call has ended
+		}
+		if !p.stoppable {
+			tries = starvedTries
+			p.listener.Note(tracelog.NoteWarning, fmt.Sprintf("process %d: CUPTI goes on or off late, or never: it waits for "+
+				"threads that launch without pause; with --detach they are stopped for it", p.PID))
+			continue
 		}
 		err := p.shut(int(p.PID), p.awaitSwitch)
 		if tries++; err != nil && !errors.Is(err, door.ErrInside) && !errors.Is(err, errStarved) {

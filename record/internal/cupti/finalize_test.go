@@ -16,7 +16,7 @@ func TestNoReliefForAnotherProgram(t *testing.T) {
 	process.word(sharedSwitchingAt).Store(1)
 	cmd := exec.Command("cat")
 	pipetest.Start(t, cmd)
-	p := &peer{Peer: Peer{PID: uint32(cmd.Process.Pid)}, link: link{memory: m}}
+	p := &peer{Peer: Peer{PID: uint32(cmd.Process.Pid)}, link: link{memory: m}, stoppable: true}
 	p.shutting.Lock() // as while they are stopped
 	defer p.shutting.Unlock()
 	over := make(chan struct{})

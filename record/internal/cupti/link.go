@@ -130,8 +130,9 @@ func (l *link) seen() (rings [][]uint64, chains []byte) {
 // shares reports whether the process still maps the memory: it has not ended, and runs no other program.
 func (l *link) shares(pid uint32) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.memory != nil && l.memory.mappedBy(pid)
+	memory := l.memory
+	l.mu.Unlock() // the look takes long where much is mapped, and the threads of a process may be stopped (shut)
+	return memory != nil && memory.mappedBy(pid)
 }
 
 // senderDied reports whether the thread of the process that sends has ended.

@@ -31,6 +31,7 @@ type peer struct {
 	listener  Listener // from its hello on
 	started   procfs.StartTime
 	callers   bool // of GoConfig
+	armed     bool // GoConfig.Late
 	stoppable bool // GoConfig.Door
 	decoder   decoder
 
@@ -80,7 +81,7 @@ func (p *peer) serve() {
 func (p *peer) hear(messages *messageReader) {
 	heard := make(chan struct{})
 	var relieving sync.WaitGroup
-	if p.stoppable {
+	if p.armed {
 		relieving.Go(func() { p.relieve(heard) })
 	}
 	p.complain(p.receive(messages))
@@ -154,7 +155,7 @@ func (p *peer) greet(m *messageReader) (stays bool, err error) {
 	stop := p.keep(deadline, p.last)
 	config, f := p.handler.Hello(p.Peer)
 	p.deadline = stop()
-	p.listener, p.callers, p.stoppable = f, config.Callers, config.Door
+	p.listener, p.callers, p.armed, p.stoppable = f, config.Callers, config.Late, config.Door
 	config = config.withDefaults()
 	config.within, config.steps = p.server.within, p.server.steps
 	if p.callers {

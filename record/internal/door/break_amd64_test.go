@@ -195,6 +195,39 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
+// TestFilesLate has a program go on while its files do not answer, and asks again the next time. Not in parallel: it replaces
+// how files are opened.
+func TestFilesLate(t *testing.T) {
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), waiter))
+	input, output := pipetest.Start(t, cmd)
+	if line, err := bufio.NewReader(output).ReadString('\n'); line != "waits\n" {
+		t.Fatal(line, err)
+	}
+	for !waitsInRead(cmd.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
+	answers := make(chan struct{})
+	openMapped = func(m procfs.Mapping, pid int) (*os.File, error) { <-answers; return m.Open(pid) }
+	defer func() { openMapped = procfs.Mapping.Open }()
+	began := time.Now()
+	late := time.AfterFunc(10*time.Second, func() { close(answers) })
+	err := Shut(cmd.Process.Pid, func() error { return nil })
+	if took := time.Since(began); !errors.Is(err, ErrInside) || took > 2*time.Second {
+		t.Errorf("%v after %v", err, took)
+	}
+	if late.Stop() {
+		close(answers)
+	}
+	if err := Shut(cmd.Process.Pid, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	input.Write([]byte("xxx"))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
 // TestHidden leaves the door open while a thread is inside, whatever lies between CUDA's function and the wait.
 func TestHidden(t *testing.T) {
 	t.Parallel()

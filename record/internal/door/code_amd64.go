@@ -68,11 +68,13 @@ func (c code) close() {
 	}
 }
 
+var openMapped = procfs.Mapping.Open
+
 // image opens the file of a region; nil if that cannot be, and where no file is mapped.
 func (r *region) image(pid int) *elfsym.Image {
 	if f := r.file; !f.opened && r.File.Inode != 0 {
 		f.opened = true
-		if opened, err := r.Mapping.Open(pid); err == nil {
+		if opened, err := openMapped(r.Mapping, pid); err == nil {
 			f.File = opened
 			f.Image, _ = elfsym.Open(elfsym.InBlocks(opened)) // without one, its functions are not known
 		}

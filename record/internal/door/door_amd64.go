@@ -34,8 +34,10 @@ const (
 )
 
 const (
-	spins       = 100              // looks at a thread that is to stop, before the first pause
-	stackMost   = 16 << 20         // bytes
+	spins       = 100      // looks at a thread that is to stop, before the first pause
+	stackMost   = 16 << 20 // bytes
+	pieceMost   = 64 << 10 // bytes of a stack, between looks at the time: it may be swapped out
+	readMost    = 50 * time.Millisecond
 	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
 	trapPerf    = 6                // TRAP_PERF: si_code of a perf event's SIGTRAP
 	cldTrapped  = 4                // CLD_TRAPPED: of a thread that is traced and has stopped
@@ -64,6 +66,8 @@ type door struct {
 	own     map[int]bool // CUDA's and ours
 	catches bool         // SIGTRAP
 	stack   []uint64
+	waited  time.Duration // for files
+	late    chan bool     // gets the answer of a walk that took too long; nil without
 }
 
 // Shut stops all threads of a process outside of CUDA, calls do, and has them go on. The error is do's, or ErrInside, or one
@@ -135,7 +139,7 @@ func shut(pid, tid int, do func() error) (err error) {
 	if d.code, err = readCode(pid); err != nil {
 		return err
 	}
-	defer d.code.close()
+	defer d.close()
 	var ok bool
 	if d.bottom, ok = procfs.StackBottom(pid); !ok && d.hasEnded(uint32(pid)) {
 		return os.ErrNotExist
@@ -444,7 +448,7 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	busy := !known || at == locks && !waits
 	// A thread that waits may do so for long: what calls left behind that have returned would keep it inside.
 	if at := [2]uint64{regs.Rip, regs.Rsp}; v.inside && waits && t.inside != at {
-		v.inside = !d.code.isOutside(d.pid, elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
+		v.inside = !d.isOutside(elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
 			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip}, words)
 		if v.inside {
 			t.inside = at
@@ -453,17 +457,51 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	return v, !v.inside && !busy, nil
 }
 
-// read reads a stack, nil if not all of it is one piece of memory.
+// isOutside is code.isOutside, on a thread that traces nothing: it reads files, and one of a network mount may be long in
+// coming, or for ever. The threads that are stopped wait for readMost in all; then the others count as inside.
+func (d *door) isOutside(r elfsym.Registers, words []uint64) bool {
+	if d.late != nil {
+		return false
+	}
+	answer, began := make(chan bool, 1), time.Now()
+	go func() { answer <- d.code.isOutside(d.pid, r, words) }()
+	select {
+	case outside := <-answer:
+		d.waited += time.Since(began)
+		return outside
+	case <-time.After(readMost - d.waited):
+		d.late, d.stack = answer, nil // it still reads this one
+		return false
+	}
+}
+
+// close closes the files, now or when nothing reads them any more.
+func (d *door) close() {
+	if d.late == nil {
+		d.code.close()
+		return
+	}
+	go func() {
+		<-d.late
+		d.code.close()
+	}()
+}
+
+// read reads a stack, nil if not all of it is one piece of memory, or if that takes too long.
 func (d *door) read(from, to uint64) []uint64 {
 	n := int(to-from) / 8
 	d.stack = slices.Grow(d.stack[:0], n)[:n]
-	if n == 0 {
-		return d.stack
-	}
-	local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&d.stack[0])), Len: uint64(8 * n)}}
-	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: 8 * n}}
-	if got, err := unix.ProcessVMReadv(d.pid, local, remote, 0); err != nil || got != 8*n {
-		return nil
+	began := time.Now()
+	for piece := range slices.Chunk(d.stack, pieceMost/8) {
+		size := 8 * len(piece)
+		local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&piece[0])), Len: uint64(size)}}
+		remote := []unix.RemoteIovec{{Base: uintptr(from), Len: size}}
+		if got, err := unix.ProcessVMReadv(d.pid, local, remote, 0); err != nil || got != size {
+			return nil
+		}
+		if from += uint64(size); time.Since(began) > stopLongest {
+			return nil
+		}
 	}
 	return d.stack
 }

@@ -4,7 +4,8 @@
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
  * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), keep (looks cuptiSubscribe up,
  * for all later profiles), clock (CUPTI's becomes the processor's counter), subscribed
- * (waits until anybody has it), sandbox (enters one that allows everything). Answers each line with "done" when the GPU is idle.
+ * (waits until anybody has it), sandbox (enters one that allows everything), exit (as the end of the input does). Answers
+ * each line with "done" when the GPU is idle. With --exits its exit handlers last until the input ends, behind CUDA's.
  */
 #include <dlfcn.h>
 #include <linux/filter.h>
@@ -178,10 +179,20 @@ static void tell(struct work *w, char **argv, const char *line)
 	CHECK(cudaStreamSynchronize(w->stream));
 }
 
+static void lasts(void)
+{
+	puts("exits");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+}
+
 int main(int argc, char **argv)
 {
 	struct work w;
 	char line[64];
+	if (option_flag(argc, argv, "--exits"))
+		atexit(lasts);
 #ifdef THREAD_LOCAL
 	own[0] = 1;
 #endif
@@ -190,7 +201,7 @@ int main(int argc, char **argv)
 		work_launch(&w, 1);
 		abort();
 	}
-	for (puts("ready"), fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout)) {
+	for (puts("ready"), fflush(stdout); fgets(line, sizeof line, stdin) && strcmp(line, "exit\n"); fflush(stdout)) {
 		tell(&w, argv, line);
 		puts("done");
 	}

@@ -47,14 +47,25 @@ __attribute__((used, section(".cudatrace"))) static const char sources[] = "sour
 static struct ct_cupti cupti;
 static bool without_lines; /* of Python: see meet.c */
 static bool follows; /* a recording of this process by another copy */
-static _Atomic uint32_t meeting; /* a futex: 1 while a thread of an armed process begins to record */
+static CT_KEPT struct ct_meeting own_meeting;
+static CT_KEPT struct ct_meeting *meeting = &own_meeting; /* of an armed process: that of its first copy */
 
-/* The program ends. CUPTI must not be used by our thread meanwhile, and the recorder already counts on the records. */
+static void meeting_ends(void)
+{
+	atomic_store(&meeting->busy, 0);
+	ct_word_wake(&meeting->busy);
+}
+
+/*
+ * The program ends. CUPTI must not be used by our thread meanwhile, and the recorder already counts on the records. No
+ * recording begins any more: the next handler may be CUDA's.
+ */
 static void await_meeting(void)
 {
 	uint64_t now, deadline = ct_now() + MEETING_WAIT;
-	while (atomic_load(&meeting) && (now = ct_now()) < deadline)
-		ct_word_wait(&meeting, 1, deadline - now);
+	atomic_store(&meeting->exits, 1);
+	while (atomic_load(&meeting->busy) && (now = ct_now()) < deadline)
+		ct_word_wait(&meeting->busy, 1, deadline - now);
 }
 
 static void at_exit(void *unused)
@@ -365,7 +376,7 @@ static bool begin(void)
  * process, or never does. The recorder has checked for a sandbox: nothing can be rehearsed here, since a child would copy
  * all of the process's memory.
  */
-static bool begin_late(const struct ct_pool_before *before, ct_give_fn give, bool lines)
+static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_before *before, ct_give_fn give, bool lines)
 {
 	bool nvtx;
 	uint64_t deadline = ct_now() + CT_GO_WAIT;
@@ -375,10 +386,10 @@ static bool begin_late(const struct ct_pool_before *before, ct_give_fn give, boo
 	follows = before != NULL;
 	if (follows)
 		ct_pool_after(before);
-	atomic_store(&meeting, 1);
-	bool answered = prepare() && meet(ct_connect(deadline), deadline, &nvtx);
-	atomic_store(&meeting, 0);
-	ct_word_wake(&meeting);
+	meeting = of_process;
+	atomic_store(&meeting->busy, 1);
+	bool answered = !atomic_load(&meeting->exits) && prepare() && meet(ct_connect(deadline), deadline, &nvtx);
+	meeting_ends();
 	return answered;
 }
 
@@ -387,14 +398,13 @@ static bool end_late(uint64_t deadline)
 {
 	if (!ct_threads_over(deadline))
 		return false;
-	atomic_store(&meeting, 1);
+	atomic_store(&meeting->busy, 1);
 	ct_client_end();
 	ct_pool_end();
 	if (ct_finalized())
 		ct_pool_forget();
 	ct_link_forget();
-	atomic_store(&meeting, 0);
-	ct_word_wake(&meeting);
+	meeting_ends();
 	return true;
 }
 
@@ -406,15 +416,20 @@ static bool start_anew(void)
 
 extern const struct ct_copy cudatrace_copy;
 __attribute__((visibility("default"))) const struct ct_copy cudatrace_copy = {
-	begin_late, ct_standby_give, end_late, ct_finalized, start_anew, {ct_pool_scratch, ct_pool_release},
+	begin_late, ct_standby_give, end_late, ct_finalized, start_anew, {ct_pool_scratch, ct_pool_release}, &own_meeting,
 };
 
 __attribute__((visibility("default"))) int InitializeInjection(void);
 
 int InitializeInjection(void)
 {
-	if (getauxval(AT_SECURE) || !ct_fork_begin() || ct_armed_start(&cudatrace_copy))
+	if (getauxval(AT_SECURE) || !ct_fork_begin())
 		return 1;
+	if (ct_armed()) {
+		if (register_handlers()) /* before a recorder comes: it may come while they run */
+			ct_armed_start(&cudatrace_copy);
+		return 1;
+	}
 	if (!prepare())
 		return 1;
 	ct_nvtx_begin();

@@ -312,7 +312,7 @@ const char *ct_go_range(const struct ct_go *go, uint32_t length)
 /*
  * A process that 'cudatrace run --armed' started finds a page beside this library. A recorder writes there which
  * processes it wants and rings; the thread that sleeps here then meets it. Until then there is nothing of ours but
- * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no descriptor, no handler.
+ * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no descriptor, no signal handler.
  */
 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
@@ -466,7 +466,7 @@ static const struct ct_copy *load_copy(uint32_t number)
 static bool serve(const struct ct_copy *next, const struct ct_copy *last, bool lines)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
-	bool met = next->meet(last ? &last->pool : NULL, first->give, lines);
+	bool met = next->meet(first->meeting, last ? &last->pool : NULL, first->give, lines);
 	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
 		ct_pause(CT_SECOND);
 	first->give(NULL); /* whatever ended it */
@@ -502,15 +502,13 @@ static void *wait_for_recorder(void *arg)
 }
 
 /*
- * True in an armed process: own.meet is called on a thread of ours for the first recorder that wants it, and that of a copy
+ * In an armed process: own.meet is called on a thread of ours for the first recorder that wants it, and that of a copy
  * for each later one. A process for which there is no thread runs unrecorded.
  */
-bool ct_armed_start(const struct ct_copy *own)
+void ct_armed_start(const struct ct_copy *own)
 {
 	page = find_page();
-	if (!page)
-		return false;
 	first = own;
-	ct_thread_start(NULL, wait_for_recorder, STACK, CT_ARMED_THREAD);
-	return true;
+	if (page)
+		ct_thread_start(NULL, wait_for_recorder, STACK, CT_ARMED_THREAD);
 }

@@ -31,24 +31,31 @@ struct ct_pool_before {
 struct ct_taker;
 typedef void (*ct_give_fn)(const struct ct_taker *to);
 
+/* Of a process, whichever copy records it. */
+struct ct_meeting {
+	_Atomic uint32_t busy;	/* a futex: 1 while a thread of an armed process begins to record, or ends that */
+	_Atomic uint32_t exits; /* 1: exit handlers run */
+};
+
 /*
  * A process that waits for a recorder. What a recording knows is in variables, so each one but the first is that of a
  * copy of this library.
  */
 struct ct_copy {
 	/* Begins a recording, which has the first copy give it NVTX; false when there is no recorder. lines: it may have Python lines. */
-	bool (*meet)(const struct ct_pool_before *before, ct_give_fn give, bool lines);
+	bool (*meet)(struct ct_meeting *of_process, const struct ct_pool_before *before, ct_give_fn give, bool lines);
 	ct_give_fn give;
 	bool (*over)(uint64_t deadline);                   /* waits for its end, and leaves as little behind as it can */
 	bool (*finalized)(void); /* whether CUPTI has been, behind it: it holds no buffers */
 	bool (*anew)(void);      /* makes it as it was when it was loaded, for another recording; false when that cannot be */
 	struct ct_pool_before pool;
+	struct ct_meeting *meeting;
 };
 
 #define CT_COPY_SYMBOL "cudatrace_copy"
 
 bool ct_armed(void);
-bool ct_armed_start(const struct ct_copy *own);
+void ct_armed_start(const struct ct_copy *own);
 bool ct_start_anew(void);
 
 #endif

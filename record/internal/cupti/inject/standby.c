@@ -350,27 +350,45 @@ static bool settle(void)
 	return naps < 100;
 }
 
+struct place {
+	uint64_t order, number; /* of the range in it */
+};
+
+/* The outermost ranges of each thread come first (Shell's sort). */
+static void sort(struct place *p, uint32_t count)
+{
+	for (uint32_t gap = count / 2; gap > 0; gap /= 2)
+		for (uint32_t i = gap; i < count; i++) {
+			struct place moved = p[i];
+			uint32_t to = i;
+			for (; to >= gap && p[to - gap].order > moved.order; to -= gap)
+				p[to] = p[to - gap];
+			p[to] = moved;
+		}
+}
+
 /* A recording gets the ranges that were open before it, those of a thread from the outermost one on. */
 static void announce(const struct ct_taker *to, uint32_t now)
 {
-	if (!settle())
+	struct place *list = ct_alloc(RANGES * sizeof *list);
+	if (!settle() || !list)
 		to->lost(CT_LOST_RANGE);
-	uint32_t count = atomic_load(&used);
-	for (uint64_t order = 0; order != UINT64_MAX;) {
-		uint64_t following = UINT64_MAX;
-		for (uint32_t i = 0; i < count; i++) {
-			struct range r = {0};
-			uint64_t number, words[TEXT / 8];
-			if (!read_range(&ranges[i], &number, words, &r) || r.recording == now || r.order < order)
-				continue;
-			if (r.order == order)
-				to->mark(CT_MARKER_START | CT_MARKER_BEFORE, id_of(number), r.tid, domain_name(r.domain),
-					 (const char *)words, r.length < TEXT ? r.length : TEXT);
-			else if (r.order < following)
-				following = r.order;
-		}
-		order = following;
+	uint64_t number, words[TEXT / 8];
+	uint32_t places = list ? atomic_load(&used) : 0, count = 0;
+	for (uint32_t i = 0; i < places; i++) {
+		struct range r = {0};
+		if (read_range(&ranges[i], &number, words, &r) && r.recording != now)
+			list[count++] = (struct place){r.order, number};
 	}
+	sort(list, count);
+	for (uint32_t i = 0; i < count; i++) {
+		struct range r = {0};
+		if (read_range(&ranges[list[i].number % RANGES], &number, words, &r) && number == list[i].number)
+			to->mark(CT_MARKER_START | CT_MARKER_BEFORE, id_of(number), r.tid, domain_name(r.domain),
+				 (const char *)words, r.length < TEXT ? r.length : TEXT);
+	}
+	if (list)
+		ct_free(list, RANGES * sizeof *list);
 }
 
 /* A recording takes what happens from now on, NULL: none does. One thread of ours at a time calls it. */

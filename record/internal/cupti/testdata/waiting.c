@@ -19,6 +19,7 @@ uint32_t ct_tid(void) { return own_tid ? own_tid : (own_tid = atomic_fetch_add(&
 bool ct_here(void) { return !atomic_load_explicit(&forked, memory_order_relaxed); }
 bool ct_has_room(size_t size) { return size > 0; }
 void *ct_alloc(size_t size) { return calloc(1, size); }
+void ct_free(void *p, size_t size) { (void)size, free(p); }
 void ct_pause(uint64_t ns) { usleep((useconds_t)(ns / 1000)); }
 void ct_sigmask_block(sigset_t *before) { (void)before; }
 void ct_sigmask_restore(const sigset_t *before) { (void)before; }
@@ -39,6 +40,7 @@ void ct_nccl_pass(void (*to)(const char *, const struct nvtx_payload *)) { (void
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	uint32_t begun, ended; /* its ID, 0 for none */
+	unsigned nth;	       /* of those that were announced */
 } got[RANGES];
 static unsigned outer[THREADS], crossed, before; /* the outermost ranges that were announced, by thread */
 static unsigned long marks;
@@ -60,7 +62,8 @@ static void take(int recording_of, uint32_t flags, uint32_t id, uint32_t tid, co
 		crossed += got[at].ended == id;
 		if (length < 2 || text[0] != (domain ? 'd' : 's'))
 			fail("a range is called %.*s in the domain %s", (int)length, text, domain ? domain : "");
-		before += (flags & CT_MARKER_BEFORE) != 0;
+		if (flags & CT_MARKER_BEFORE)
+			got[at].nth = ++before;
 		if (length == 12 && !memcmp(text, "stays always", 12))
 			outer[tid]++;
 	} else if (flags & CT_MARKER_END) {
@@ -199,6 +202,24 @@ static void expect(unsigned ranges_lost, unsigned cut_texts, const char *what)
 	lost[CT_LOST_RANGE] = lost[CT_LOST_CUT] = 0;
 }
 
+/* All places are taken, the first half of the ranges by this thread. They are announced in order, and soon. */
+static void check_announced(const uint64_t *numbers)
+{
+	struct timespec from, to;
+	before = 0;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	begin_recording(1);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	double ms = (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) / 1e6;
+	if (before != RANGES || ms > 200)
+		fail("%u of %u ranges were announced, in %.0f ms", before, RANGES, ms);
+	for (int i = 1; i < RANGES / 2; i++)
+		if (got[numbers[i] % RANGES].nth <= got[numbers[i - 1] % RANGES].nth)
+			fail("range %d is announced before the one around it", i);
+	begin_recording(0);
+	before = 0;
+}
+
 /* What has no room is counted, and nothing else is left out. */
 static void check_losses(void)
 {
@@ -213,6 +234,7 @@ static void check_losses(void)
 	unsigned missed = lost[CT_LOST_RANGE];
 	on_RangeStartA("some");
 	expect(missed + 1, 0, "all places");
+	check_announced(numbers);
 	for (int i = 0; i < RANGES; i++)
 		on_RangeEnd(numbers[i]);
 	for (int i = 0; i < LEVELS + 2; i++)
