@@ -16,8 +16,6 @@ import (
 // Options are the options of a conversion. The zero Options convert everything.
 type Options struct {
 	Filter Filter
-	// Clip cuts what crosses a limit of the filter's time, of a single log. Otherwise it is there as a whole.
-	Clip bool
 	// Collectives gives kernels of NCCL their parts in collectives ([timeline.Part]), where logs have several processes:
 	// the logs are read once more.
 	Collectives bool
@@ -42,7 +40,7 @@ func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	return c.run(c.clipped(sink))
+	return c.run(sink)
 }
 
 // SomeTimeline is Timeline where the filter must match something.
@@ -51,7 +49,7 @@ func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) 
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	all, err := c.watch(plain{c.clipped(sink)})
+	all, err := c.watch(plain{sink})
 	if err == nil && c.empty() {
 		err = ErrNothing
 	}

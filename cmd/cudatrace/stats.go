@@ -73,10 +73,6 @@ func statsCommand(con *console.Console) *cli.Command {
 				Category: partGroup, Name: "with-startup",
 				Usage: "count the start-up, too, where tables are of the time after it (docs/findings.md)",
 			},
-			&cli.BoolFlag{
-				Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the " +
-					"part within it (default: all of it)",
-			},
 		)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
 	}
@@ -93,7 +89,6 @@ type statsOptions struct {
 	sort    string
 	top     int
 	filter  convert.Filter
-	clip    bool
 	startup bool
 }
 
@@ -114,9 +109,6 @@ func runStats(c *cli.Context, con *console.Console) error {
 	o, err := readStatsOptions(c)
 	if err != nil {
 		return err
-	}
-	if o.clip && len(names) > 1 {
-		return usagef(statsName, "stats: --clip takes one log: each has a beginning of its own")
 	}
 	logs, err := namedLogs(statsName, names)
 	if err != nil {
@@ -157,7 +149,7 @@ func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert
 		sink.LongPaths()
 		limitMemory(pathMemory)
 	}
-	all, err = convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip,
+	all, err = convert.SomeTimeline(logs, convert.Options{Filter: o.filter,
 		Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
 	bar.Done()
 	var names []string
@@ -273,10 +265,6 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 		return o, err
 	}
 	o.startup = c.Bool("with-startup")
-	f := &o.filter
-	if o.clip = c.Bool("clip"); o.clip && f.From == 0 && f.To == 0 && f.Last == 0 && !f.Steps.Chosen {
-		return o, usagef(statsName, "stats: --clip needs --from, --to or --steps")
-	}
 	return o, nil
 }
 
