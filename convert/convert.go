@@ -23,9 +23,6 @@ type Options struct {
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
 
-	border  selection.Border   // of the longest part
-	lengths *selection.Lengths // counts what is shown
-
 	nested bool // the conversion looks for hangs, and does not look for them again
 }
 
@@ -70,8 +67,7 @@ type conversion struct {
 	ids  join.WorkIDs
 	held *join.Budget
 	pids pidSpace
-	kept string // the part that was kept to fit a size
-	seen bool   // the trace has something to see
+	seen bool // the trace has something to see
 
 	draws         bool                 // the sink shows the parts of collectives
 	communication *communication       // nil where nothing has asked for it
@@ -166,12 +162,6 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
-	if c.kept != "" {
-		p.Emit(&timeline.Note{
-			Time: start.Start, Text: "a part of the recording: " + c.kept +
-				", so that the trace has the size that was asked for",
-		})
-	}
 	for _, l := range c.byRank() {
 		p.Convert(l.clock)
 		p.Emit(l.metadata())
@@ -226,17 +216,10 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	o := selection.Options{
+	l.chosen = selection.New(selection.Options{
 		Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX,
 		Shortest: uint64(c.Filter.MinDuration),
-	}
-	if c.border.To > 0 {
-		o.Border = &c.border
-	}
-	if !c.nested {
-		o.Lengths = c.lengths
-	}
-	l.chosen = selection.New(o)
+	})
 	steps, first := c.Filter.Steps.Ranges, int64(0)
 	if recorded, number := recordedSteps(l.catalog.Meta); steps.None() || steps == recorded {
 		steps, first = recorded, number
