@@ -148,7 +148,6 @@ func write(t testing.TB, s *stats.Sink) {
 			must.Do(t, f.Write(io.Discard))
 		}
 	}
-	s.Nsight()
 }
 
 // Events that make no sense together still make tables, and JSON that is valid.
