@@ -9,7 +9,6 @@ import (
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/must"
-	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -24,17 +23,6 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 		t.Fatalf("%q: exit code %d\n%s%s", args, code, &stdout, &stderr)
 	}
 	return trace, stderr.String()
-}
-
-// kernelsOf counts the kernels of a log that a condition holds for.
-func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (n int64) {
-	t.Helper()
-	for _, k := range recordtest.Of[tracelog.Kernel](t, recordtest.Open(t, path)) {
-		if holds(&k) {
-			n++
-		}
-	}
-	return n
 }
 
 // TestFilterIsNoLoss: what a filter leaves out is not said to be missing.

@@ -70,10 +70,3 @@ func TestMetricsWithoutWork(t *testing.T) {
 		t.Errorf("%d rows, reason %q", len(r.Rows), r.Reason)
 	}
 }
-
-// nvtx makes calls in an NVTX range.
-func (p *program) nvtx(id int, name string, calls func()) {
-	fmt.Fprintf(&p.log, "marker pid=10 tid=10 flags=0x2 id=%d time=%d name=%s\n", id, p.now, name)
-	calls()
-	fmt.Fprintf(&p.log, "marker pid=10 tid=10 flags=0x4 id=%d time=%d\n", id, p.now)
-}
