@@ -311,7 +311,9 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 // Where a filter leaves out the earlier collectives, no arrow leads back to them.
 func TestCollectivesFromATimeProcessor(t *testing.T) {
 	t.Parallel()
-	logs := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
+	logs := logtest.WriteRanks(t, logtest.Ranks{
+		Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1,
+	})
 	tr, _ := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{From: 1_200_000_000}}})
 	if n := len(lines(tr, collectiveArrows)); n == 0 || tr.Int(backwards) != 0 {
 		t.Errorf("%d arrows, or some lead back in time", n)

@@ -93,7 +93,8 @@ func TestStatsCSVFolder(t *testing.T) {
 	if len(names) != 2 || filepath.Base(names[0]) != "copies.csv" || filepath.Base(names[1]) != "kernels.csv" {
 		t.Fatalf("files %q", names)
 	}
-	if got, want := string(must.Get(os.ReadFile(names[1]))(t)), statsOf(t, "--format", "csv", "--report", "kernels"); got != want {
+	got, want := string(must.Get(os.ReadFile(names[1]))(t)), statsOf(t, "--format", "csv", "--report", "kernels")
+	if got != want {
 		t.Errorf("kernels.csv has %q, want %q", got, want)
 	}
 }

@@ -62,7 +62,8 @@ func TestTooLarge(t *testing.T) {
 	if got := tooLarge(convert.UISlices, time.Minute, "a.cudatrace"); got != "" {
 		t.Errorf("what the UI takes: %s", got)
 	}
-	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: cudatrace convert a.cudatrace --from 'last 59.9s'"
+	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: " +
+		"cudatrace convert a.cudatrace --from 'last 59.9s'"
 	if got := tooLarge(convert.UISlices+1, time.Minute, "a.cudatrace"); got != want {
 		t.Errorf("one more: %s", got)
 	}
