@@ -16,17 +16,12 @@ import (
 // Options are the options of a conversion. The zero Options convert everything.
 type Options struct {
 	Filter Filter
-	// Clip cuts what crosses a limit of the filter's time, of a single log. Otherwise it is there as a whole.
-	Clip bool
 	// Collectives gives kernels of NCCL their parts in collectives ([timeline.Part]), where logs have several processes:
 	// the logs are read once more.
 	Collectives bool
 	// Progress is called now and then with the finished share of the conversion, 0 to 1,
 	// and the number of slices so far.
 	Progress func(share float64, slices uint64)
-
-	border  selection.Border   // of the longest part
-	lengths *selection.Lengths // counts what is shown
 
 	nested bool // the conversion looks for hangs, and does not look for them again
 }
@@ -42,7 +37,7 @@ func Timeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) {
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	return c.run(c.clipped(sink))
+	return c.run(sink)
 }
 
 // SomeTimeline is Timeline where the filter must match something.
@@ -51,7 +46,7 @@ func SomeTimeline(logs []Log, o Options, sink timeline.Sink) ([]Summary, error) 
 	if err := c.read(); err != nil {
 		return nil, err
 	}
-	all, err := c.watch(plain{c.clipped(sink)})
+	all, err := c.watch(plain{sink})
 	if err == nil && c.empty() {
 		err = ErrNothing
 	}
@@ -72,8 +67,7 @@ type conversion struct {
 	ids  join.WorkIDs
 	held *join.Budget
 	pids pidSpace
-	kept string // the part that was kept to fit a size
-	seen bool   // the trace has something to see
+	seen bool // the trace has something to see
 
 	draws         bool                 // the sink shows the parts of collectives
 	communication *communication       // nil where nothing has asked for it
@@ -168,12 +162,6 @@ func (c *conversion) run(sink timeline.Sink) ([]Summary, error) {
 func (c *conversion) give(p *pipeline.Pipeline, start *timeline.Recording) error {
 	p.Emit(start)
 	p.Emit(&timeline.GPUs{List: c.gpus.List})
-	if c.kept != "" {
-		p.Emit(&timeline.Note{
-			Time: start.Start, Text: "a part of the recording: " + c.kept +
-				", so that the trace has the size that was asked for",
-		})
-	}
 	for _, l := range c.byRank() {
 		p.Convert(l.clock)
 		p.Emit(l.metadata())
@@ -228,17 +216,10 @@ func (c *conversion) byRank() []*log {
 
 // joining returns the options for joining a log.
 func (c *conversion) joining(l *log) join.Options {
-	o := selection.Options{
+	l.chosen = selection.New(selection.Options{
 		Name: c.Filter.Name, Caller: c.Filter.Caller, Python: c.Filter.Python, NVTX: c.Filter.NVTX,
 		Shortest: uint64(c.Filter.MinDuration),
-	}
-	if c.border.To > 0 {
-		o.Border = &c.border
-	}
-	if !c.nested {
-		o.Lengths = c.lengths
-	}
-	l.chosen = selection.New(o)
+	})
 	steps, first := c.Filter.Steps.Ranges, int64(0)
 	if recorded, number := recordedSteps(l.catalog.Meta); steps.None() || steps == recorded {
 		steps, first = recorded, number

@@ -19,9 +19,6 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 			return nil, outfile.Done{}, fmt.Errorf("%s is the log itself: give the output another name", l.Name)
 		}
 	}
-	if o.MaxSlices > 0 {
-		return fit(logs, out, o)
-	}
 	c := newConversion(logs, o.Options)
 	if err := c.read(); err != nil {
 		return nil, outfile.Done{}, err
@@ -29,8 +26,7 @@ func FilesAt(logs []Log, out *outfile.Target, o TraceOptions) ([]Summary, outfil
 	return c.file(out, o)
 }
 
-// FilesTo converts logs into one trace of one file, on w. It does not support
-// TraceOptions.MaxSlices, because written bytes cannot be taken back.
+// FilesTo converts logs into one trace of one file, on w.
 func FilesTo(logs []Log, w io.Writer, o TraceOptions) ([]Summary, error) {
 	held := &output.Held{W: w} // so that an empty trace is none
 	all, c, err := toTrace(logs, held, o)

@@ -20,6 +20,10 @@ import (
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
 
+// UISlices is about the largest number of slices that Perfetto's UI loads. Its 32-bit engine takes 2.7 GB
+// for 3.7 million, and 5.5 million end it.
+const UISlices = 4_000_000
+
 // TraceOptions are the options of a trace. The zero TraceOptions convert everything and
 // compress with gzip.
 type TraceOptions struct {
@@ -27,17 +31,10 @@ type TraceOptions struct {
 	Format   *Format // nil for the first of Formats
 	Compress output.Compression
 
-	// MaxSlices bounds the size of the trace: the newest slices that fit are kept, or with Longest the longest.
-	// 0 is no bound.
-	MaxSlices uint64
-	Longest   bool
-
-	withoutThreads bool // states and samples of threads are left out
-
 	// Run is the run that tables belong to. "" is that of each log.
 	Run string
 
-	// Beside is a sink that gets the events of the trace too, if the trace is written without a bound.
+	// Beside is a sink that gets the events of the trace too.
 	Beside timeline.Sink
 }
 
@@ -53,7 +50,7 @@ type Format struct {
 
 	Text   bool                   // the output is text, unless it is compressed
 	Folder bool                   // the output is always a folder
-	Sized  bool                   // the output can be compressed, and kept below a number of slices
+	Sized  bool                   // the output can be compressed, and has slices
 	Steps  bool                   // it shows which ranges are the steps of Filter.Steps
 	Run    func(name string) bool // reports whether a name can be TraceOptions.Run; nil where no run is named
 	Memory int64                  // bytes that are needed beside the memory of a conversion
@@ -188,29 +185,11 @@ func (c *conversion) write(o TraceOptions, create output.Creator) ([]Summary, er
 	if err != nil {
 		return nil, err
 	}
-	if o.withoutThreads {
-		sink = callsAndWork{sink}
-	}
 	if o.Beside != nil {
 		sink = &both{sink, o.Beside}
 	}
 	all, err := c.watch(sink)
 	return all, files.close(err)
-}
-
-// callsAndWork leaves out what threads do outside of calls.
-type callsAndWork struct{ counting }
-
-func (s callsAndWork) Take(events []timeline.Event) error {
-	kept := make([]timeline.Event, 0, len(events))
-	for _, e := range events {
-		switch e.(type) {
-		case *timeline.States, *timeline.StackSamples:
-		default:
-			kept = append(kept, e)
-		}
-	}
-	return s.counting.Take(kept)
 }
 
 // The traceFiles are the files of a trace that grow.
@@ -258,21 +237,15 @@ func newPerfetto(c *conversion, o *TraceOptions, create output.Creator) (countin
 	if err != nil {
 		return nil, err
 	}
-	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: c.wholly(o)}), nil
-}
-
-// wholly reports whether a trace has all calls, work and states of its time, as critical paths need them.
-func (c *conversion) wholly(o *TraceOptions) bool {
-	return !c.Filter.Gappy() && c.border.To == 0 && c.lengths == nil && !o.withoutThreads
+	return pfsink.New(w, pfsink.Options{PieceBytes: o.Compress.PieceBytes(), Paths: !c.Filter.Gappy()}), nil
 }
 
 // newChrome returns a sink with a file for each process.
 func newChrome(c *conversion, o *TraceOptions, create output.Creator) (counting, error) {
-	chrome := chromesink.Options{Paths: c.wholly(o), Open: func(p *timeline.Process) (io.Writer, error) {
+	chrome := chromesink.Options{Paths: !c.Filter.Gappy(), Open: func(p *timeline.Process) (io.Writer, error) {
 		return create(chromeName(p) + o.Format.Suffix(o.Compress))
 	}}
-	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: max(uint64(o.Filter.MinDuration),
-		o.border.To)}); s != nil {
+	if s := selection.New(selection.Options{Name: o.Filter.Name, Shortest: uint64(o.Filter.MinDuration)}); s != nil {
 		chrome.Shown = func(c *timeline.Call) bool {
 			return s.Slice(&timeline.Slice{Function: c.Function, Start: c.Start, End: c.End})
 		}

@@ -308,40 +308,16 @@ func TestCollectivesOfSomeHostsProcessor(t *testing.T) {
 	}
 }
 
-// What is drawn of collectives counts towards a limit of slices.
-func TestCollectivesInLimitsProcessor(t *testing.T) {
+// Where a filter leaves out the earlier collectives, no arrow leads back to them.
+func TestCollectivesFromATimeProcessor(t *testing.T) {
 	t.Parallel()
-	ranks := logtest.WriteRanks(t, logtest.Ranks{Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1})
-	whole, _ := filesOf(t, ranks, TraceOptions{})
-	for name, o := range map[string]TraceOptions{
-		"slices": {MaxSlices: whole.slices / 2},
-		"time":   {Options: Options{Filter: Filter{From: 1_200_000_000}}},
-	} {
-		got, tr := filesOf(t, ranks, o)
-		if o.MaxSlices > 0 && got.slices > o.MaxSlices || got.slices < whole.slices/4 {
-			t.Errorf("limit of %s: %+v of %+v", name, got, whole)
-		}
-		if n := len(lines(tr, collectiveArrows)); n == 0 || tr.Int(backwards) != 0 {
-			t.Errorf("limit of %s: %d arrows, or some lead back in time", name, n)
-		}
+	logs := logtest.WriteRanks(t, logtest.Ranks{
+		Hosts: 2, PerHost: 2, Steps: 60, WallOff: 300, WallError: 500, Straggler: -1,
+	})
+	tr, _ := openRanks(t, logs, TraceOptions{Options: Options{Filter: Filter{From: 1_200_000_000}}})
+	if n := len(lines(tr, collectiveArrows)); n == 0 || tr.Int(backwards) != 0 {
+		t.Errorf("%d arrows, or some lead back in time", n)
 	}
-}
-
-// A madeTrace has counts of a trace.
-type madeTrace struct{ slices, arrows uint64 }
-
-// filesOf writes the trace of logs of ranks, and loads it.
-func filesOf(t *testing.T, ranks []*logtest.RankLog, o TraceOptions) (sum madeTrace, tr *tptest.Trace) {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "out.pftrace")
-	all := must.Get(Files(logsOf(ranks), out, o))(t)
-	tr = tptest.Open(t, out)
-	tptest.NoErrors(t, tr)
-	sum = madeTrace{all[0].Slices, uint64(len(lines(tr, collectiveArrows)))}
-	if n := tr.Int(`select count(*) from slice`); n != int64(sum.slices) {
-		t.Errorf("%d slices, the summary has %d", n, sum.slices)
-	}
-	return sum, tr
 }
 
 // A wait for the last rank says what that one did meanwhile for most of the time, and where, and has an arrow to its

@@ -121,10 +121,9 @@ func TestNoPaths(t *testing.T) {
 		o     TraceOptions
 		drawn bool
 	}{
-		"steps":       {nvtx, TraceOptions{}, true},
-		"no steps":    {Log{"alone", logtest.Assemble(t, alone.String())}, TraceOptions{}, false},
-		"one name":    {nvtx, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, false},
-		"the longest": {nvtx, TraceOptions{Longest: true, MaxSlices: 5000}, false},
+		"steps":    {nvtx, TraceOptions{}, true},
+		"no steps": {Log{"alone", logtest.Assemble(t, alone.String())}, TraceOptions{}, false},
+		"one name": {nvtx, TraceOptions{Options: Options{Filter: Filter{Name: "cudaLaunch*"}}}, false},
 	} {
 		path := filepath.Join(t.TempDir(), "trace.pftrace")
 		c.o.Compress = output.None

@@ -173,7 +173,6 @@ type LeftOut struct {
 	Records uint64 `json:"records"`        // events that were not taken from the log
 	Of      uint64 `json:"of_records"`     // events in the log; 0 when it has no index with their number
 	Slices  uint64 `json:"slices"`         // slices and pieces of work that were read but not shown
-	What    string `json:"what"`           // the part that was kept to fit a size; "" without a size limit
 	NVTX    string `json:"nvtx,omitempty"` // the NVTX ranges to which the trace is limited, in words
 	Unknown bool   `json:"-"`              // records were left out but not counted
 }
@@ -327,10 +326,10 @@ func communicatorInfos(c *read.Communicators) []CommunicatorInfo {
 
 // leftOut counts what a filter kept out of the trace.
 func (c *conversion) leftOut(l *log, s *Summary) {
-	if !c.Filter.limits() && c.kept == "" {
+	if !c.Filter.limits() {
 		return
 	}
-	s.LeftOut = &LeftOut{Of: l.all, Slices: l.found.LeftOut, Unknown: l.filter != nil && l.all == 0, What: c.kept}
+	s.LeftOut = &LeftOut{Of: l.all, Slices: l.found.LeftOut, Unknown: l.filter != nil && l.all == 0}
 	if !c.Filter.NVTX.None() {
 		s.LeftOut.NVTX = l.rangeWords()
 	}

@@ -72,29 +72,3 @@ func TestTooManyProcessors(t *testing.T) {
 		t.Errorf("%d notes say what is missing", n)
 	}
 }
-
-// States of threads take room in a trace like calls do. They leave it to the longest calls, and the trace says so.
-func TestMaxSlicesOfStatesProcessor(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	text.WriteString("function id=1 name=cuInit library=driver\nprocess pid=7 start=1000 exe=/tmp/app args=app\n")
-	for i := range 1000 {
-		fmt.Fprintf(&text, "call pid=7 tid=7 func=cuInit enter=%d dur=%d\n", 2000+i*1000, 100+i%500)
-		for k := range 8 {
-			fmt.Fprintf(&text, "thread_state pid=7 tid=7 state=%d start=%d dur=125 cpu=1\n", 1+2*(k%2), 2000+i*1000+k*125)
-		}
-	}
-	log := Log{"states", logtest.Assemble(t, text.String())}
-	for _, longest := range []bool{false, true} {
-		out := filepath.Join(t.TempDir(), "x.pftrace")
-		all := must.Get(Files([]Log{log}, out, TraceOptions{MaxSlices: 900, Longest: longest}))(t)
-		tr := tptest.Open(t, out)
-		calls, states := tr.Int("select count(*) from slice where name = 'cuInit'"), tr.Int("select count(*) from thread_state")
-		if got := all[0].Slices; got > 900 || longest != (calls > 450) || longest != (states == 0) {
-			t.Errorf("longest %t: %d slices, %d calls, %d states", longest, got, calls, states)
-		}
-		if said := strings.HasSuffix(all[0].LeftOut.What, ", without what threads do outside of calls"); said != longest {
-			t.Errorf("longest %t: it says %q", longest, all[0].LeftOut.What)
-		}
-	}
-}

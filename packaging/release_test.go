@@ -218,7 +218,7 @@ func TestReaders(t *testing.T) {
 	cut := filepath.Join(t.TempDir(), "cut.cudatrace")
 	must.Do(t, os.WriteFile(cut, data[:9000], 0o644))
 	for _, args := range []string{
-		"convert LOG -o OUT.pftrace", "convert LOG -o OUT.pftrace --compress none --from 0.1 --max-slices 100", "convert LOG --format chrome -o OUT.json.gz",
+		"convert LOG -o OUT.pftrace", "convert LOG -o OUT.pftrace --compress none --from 0.1", "convert LOG --format chrome -o OUT.json.gz",
 		"stats LOG --report all", "stats LOG --format json", "info LOG --format json", "dump LOG", "dump LOG --format ndjson", "diff LOG LOG --significance none --format json",
 		"repair CUT -o OUT.cudatrace", "probes", "man record",
 	} {

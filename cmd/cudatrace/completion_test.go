@@ -84,7 +84,7 @@ func TestCompletionAll(t *testing.T) {
 	wantWords(t, stats.Names(), "stats", "--report", "")
 	wantWords(t, []string{"auto", "uprobe", "cupti", "none"}, "record", "-q", "--calls", "")
 	wantWords(t, []string{"none"}, "diff", "--significance", "")
-	wantWords(t, nil, "convert", "--max-slices", "")
+	wantWords(t, nil, "convert", "--min-duration", "")
 }
 
 // wantWords checks the words that the command line is to be completed with.

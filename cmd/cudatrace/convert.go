@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"github.com/urfave/cli/v2"
@@ -32,7 +33,6 @@ func convertCommand(con *console.Console) *cli.Command {
 			"cudatrace convert LOG LOG... -o OUT\n\n" +
 			"Example: cudatrace convert app.cudatrace -o app.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --from 'last 5s' -o end.pftrace\n" +
-			"Example: cudatrace convert app.cudatrace --max-slices 4M -o end.pftrace\n" +
 			"Example: cudatrace convert rank*.cudatrace -o all.pftrace\n" +
 			"Example: cudatrace convert app.cudatrace --format chrome --step step\n" +
 			"Example: cudatrace convert rank*.cudatrace --format parquet --run 4711 -o tables\n" +
@@ -59,7 +59,7 @@ func convertCommand(con *console.Console) *cli.Command {
 				Usage: "`gzip|none`: compression of the trace; https://ui.perfetto.dev opens both (default: none for an OUT of " +
 					"*.json, else gzip)",
 			},
-		}, append(filterFlags(), sizeFlags()...)...),
+		}, filterFlags()...),
 		Action: func(c *cli.Context) error { return runConvert(c, con) },
 	}
 }
@@ -77,15 +77,9 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	if o.Filter, err = filterOptions(c); err != nil {
 		return err
 	}
-	if err := filterSize(c, &o); err != nil {
-		return err
-	}
 	limitMemory(softMemory + o.Format.Memory)
 	if o.Format.Folder && (out == stdio || isTerminalAt(out)) {
 		return usagef(convertName, "convert: --format %s makes a folder: name it with -o", o.Format.Name)
-	}
-	if out == stdio && o.MaxSlices > 0 {
-		return usagef(convertName, "convert: --max-slices needs a file: name one with -o")
 	}
 	logs, err := namedLogs(convertName, names)
 	if err != nil {
@@ -97,7 +91,7 @@ func runConvert(c *cli.Context, con *console.Console) error {
 	bar.Done()
 	if errors.Is(err, convert.ErrNothing) {
 		return fmt.Errorf("nothing in %s matches %s; no %s", strings.Join(names, ", "),
-			chosen(c, append(filterFlags(), sizeFlags()...)), o.Format.Written)
+			chosen(c, filterFlags()), o.Format.Written)
 	}
 	if none := unmatched(names, err); none != nil {
 		return fmt.Errorf("%w; no %s", none, o.Format.Written)
@@ -189,20 +183,33 @@ func convertToFile(con *console.Console, logs []convert.Log, out string, named b
 		con.Sayf("%s is there already; the trace is %s", out, done.Path)
 	}
 	if err == nil && done.Path != "" {
-		made(con, logs, done, all[0].Slices, o.Format)
+		made(con, logs, all, done, o)
 	}
 	return all, err
 }
 
 // made says how large a trace is.
-func made(con *console.Console, logs []convert.Log, done outfile.Done, n uint64, f *convert.Format) {
+func made(con *console.Console, logs []convert.Log, all []convert.Summary, done outfile.Done,
+	o convert.TraceOptions) {
 	if done.Files > 1 {
 		return
 	}
-	con.Sayf("%s: %s, %s", done.Path, fileSize(done.Path), figures.Count(n, f.Unit, f.Units))
-	if words := tooLarge(n, logArgs(logs)...); words != "" && f.Sized {
+	n := all[0].Slices
+	con.Sayf("%s: %s, %s", done.Path, fileSize(done.Path), figures.Count(n, o.Format.Unit, o.Format.Units))
+	if words := tooLarge(n, convertedTime(all, o.Filter), logArgs(logs)...); words != "" && o.Format.Sized {
 		con.Say(words)
 	}
+}
+
+// convertedTime is the time that a trace is of, at most.
+func convertedTime(all []convert.Summary, f convert.Filter) (longest time.Duration) {
+	for i := range all {
+		longest = max(longest, time.Duration(all[i].DurationNS))
+	}
+	if f.Last > 0 {
+		longest = min(longest, f.Last)
+	}
+	return longest
 }
 
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until
@@ -286,7 +293,6 @@ var formatFlags = []struct {
 }{
 	{"run", func(f *convert.Format) bool { return f.Run != nil }},
 	{"compress", func(f *convert.Format) bool { return f.Sized }},
-	{"max-slices", func(f *convert.Format) bool { return f.Sized }},
 }
 
 // formatOptions are the options of the trace's form. The format is that of --format, else that of the name of the

@@ -16,11 +16,8 @@ import (
 	"github.com/cudatrace/cudatrace/record/ranks"
 )
 
-// The groups of options in the help of convert and dump.
-const (
-	partGroup = "Which part to show"
-	sizeGroup = "How much"
-)
+// partGroup is the group of the options of a filter in the help of commands.
+const partGroup = "Which part to show"
 
 // rangesHelp is how NVTX ranges are named, in the help of each option that takes RANGES.
 const rangesHelp = "NAME or NAME@DOMAIN, globs both, without the number behind the name or with it"
@@ -78,23 +75,10 @@ func filterFlags() []cli.Flag {
 	}
 }
 
-// sizeFlags are the flags that bound the size of a trace.
-func sizeFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{
-			Category: sizeGroup, Name: "max-slices",
-			Usage: "keep only as much as makes a trace of `N` slices: 4M is about what Perfetto's UI loads",
-		},
-		&cli.StringFlag{
-			Category: sizeGroup, Name: "keep", Value: "newest", Usage: "`newest|longest`: part that --max-slices keeps",
-		},
-	}
-}
-
 // filterOptions is the filter that the options ask for.
 func filterOptions(c *cli.Context) (convert.Filter, error) {
 	f := convert.Filter{Name: c.String("name"), Caller: c.String("caller"), Python: c.String("python")}
-	for _, flag := range append(filterFlags(), sizeFlags()...) {
+	for _, flag := range filterFlags() {
 		if name := flag.Names()[0]; c.IsSet(name) && len(words(strings.TrimSpace(c.String(name)))) == 0 {
 			return f, usagef(c.Command.Name, "%s: --%s needs a value", c.Command.Name, name)
 		}
@@ -223,38 +207,12 @@ func filterTime(command, option, examples, value string) (time.Duration, error) 
 	return d, nil
 }
 
-func filterSize(c *cli.Context, o *convert.TraceOptions) error {
-	switch keep := c.String("keep"); keep {
-	case "newest":
-	case "longest":
-		o.Longest = true
-	default:
-		return usagef(convertName, "convert: --keep must be newest or longest, not %q", keep)
-	}
-	text := c.String("max-slices")
-	if text == "" {
-		if c.IsSet("keep") {
-			return usagef(convertName, "convert: --keep needs --max-slices")
-		}
-		return nil
-	}
-	n, err := parseCount("max-slices", text)
-	if err != nil {
-		return usagef(convertName, "convert: %v", err)
-	}
-	o.MaxSlices = n
-	return nil
-}
-
 // leftOut says what a filter kept out of a trace, or of tables; "" without one.
 func leftOut(l *convert.LeftOut, f *convert.Format) string {
 	if l == nil {
 		return ""
 	}
 	var parts []string
-	if l.What != "" {
-		parts = append(parts, l.What)
-	}
 	if l.NVTX != "" {
 		parts = append(parts, "kept what is in "+l.NVTX)
 	}

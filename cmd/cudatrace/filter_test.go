@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/cudatrace/cudatrace/perfetto/tptest"
 	"github.com/cudatrace/cudatrace/record/must"
-	"github.com/cudatrace/cudatrace/record/recordtest"
 	"github.com/cudatrace/cudatrace/record/tracelog"
 	"github.com/cudatrace/cudatrace/record/tracelog/logtext"
 )
@@ -27,17 +25,6 @@ func converted(t *testing.T, args ...string) (trace, said string) {
 	return trace, stderr.String()
 }
 
-// kernelsOf counts the kernels of a log that a condition holds for.
-func kernelsOf(t *testing.T, path string, holds func(k *tracelog.Kernel) bool) (n int64) {
-	t.Helper()
-	for _, k := range recordtest.Of[tracelog.Kernel](t, recordtest.Open(t, path)) {
-		if holds(&k) {
-			n++
-		}
-	}
-	return n
-}
-
 // TestFilterIsNoLoss: what a filter leaves out is not said to be missing.
 func TestFilterIsNoLoss(t *testing.T) {
 	t.Parallel()
@@ -48,31 +35,6 @@ func TestFilterIsNoLoss(t *testing.T) {
 		if _, said := converted(t, gpuLog, filter); strings.Contains(said, "not complete") {
 			t.Errorf("%s: %s", filter, said)
 		}
-	}
-}
-
-// TestFilterMaxSlices cuts a log to a number of slices: the trace has what is newest, and is not
-// much smaller than it may be.
-func TestFilterMaxSlices(t *testing.T) {
-	t.Parallel()
-	log := filepath.Join(filepath.Dir(gpuLog), "train.cudatrace")
-	trace, said := converted(t, log, "--max-slices", "20K")
-	if !strings.Contains(said, "kept the newest ") || !strings.Contains(said, "; left out ") {
-		t.Errorf("said %s", said)
-	}
-	tr := tptest.Open(t, trace)
-	tptest.NoErrors(t, tr)
-	first, last := uint64(tr.Int("select min(ts) from gpu_slice")), uint64(tr.Int("select max(ts) from gpu_slice"))
-	kernels := tr.Int("select count(*) from gpu_slice where render_stage_category = 2")
-	var newest uint64
-	kernelsOf(t, log, func(k *tracelog.Kernel) bool { newest = max(newest, k.Start); return false })
-	if m := regexp.MustCompile(`, (1[5-9]|20),(\d{3}) slices`).FindStringSubmatch(said); m == nil || m[1] == "20" && m[2] != "000" {
-		t.Errorf("said %s", said)
-	}
-	span := last - first
-	want := kernelsOf(t, log, func(k *tracelog.Kernel) bool { return k.Start+span >= newest })
-	if kernels < want*9/10 || kernels > want*11/10 {
-		t.Errorf("%d kernels in the newest %d ns, the log has %d", kernels, span, want)
 	}
 }
 

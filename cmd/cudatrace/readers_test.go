@@ -55,7 +55,7 @@ func TestEveryReader(t *testing.T) {
 	}{
 		{"info LOG", nil}, {"info LOG --format json", jsonOut},
 		{"stats LOG --report all", nil}, {"stats LOG --format json", jsonOut}, {"stats LOG --format csv -o DIR/reports", nil}, {"stats LOG --format csv --report findings", csvOut},
-		{"stats LOG --format csv --headers nsys --report kernels", csvOut}, {"stats LOG --format markdown", nil},
+		{"stats LOG --format markdown", nil},
 		{"stats LOG OTHER --format json", jsonOut},
 		{"diff LOG OTHER", nil}, {"diff OTHER LOG --format json", jsonOut}, {"diff LOG OTHER --format junit --fail-on kernel_time>+1%", nil},
 		{"convert LOG -o - --compress none", nil}, {"convert LOG --format chrome --compress none -o DIR/chrome.json", nil}, {"convert LOG --format parquet -o DIR/tables", nil},

@@ -17,7 +17,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/diff"
 	"github.com/cudatrace/cudatrace/convert/report"
 	"github.com/cudatrace/cudatrace/convert/stats"
-	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/outfile"
 )
@@ -136,7 +135,7 @@ func pageSize(text string) (int, error) {
 	return int(n), err
 }
 
-// readReport reads the logs: once for everything, and once for the moments that are drawn by themselves.
+// readReport reads the logs: once for everything, and once for the moments of the timeline.
 func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*report.Report, []convert.Summary, error) {
 	bar := con.Progress()
 	defer bar.Done()
@@ -159,21 +158,16 @@ func readReport(con *console.Console, logs []convert.Log, o pageOptions) (*repor
 	r.Tables = r.Overview.Stats.Tables(facts)
 	r.Stacks = stats.ByName("python").Folded(r.Overview.Stats, facts)
 	r.Operators = stats.ByName("operators").Folded(r.Overview.Stats, facts)
-	if r.Part = r.Typical(); r.Part == nil {
+	if r.Part = r.Typical(); r.Part == nil || o.static {
 		return r, all, nil
 	}
-	want := []([2]uint64){{r.Part.From, r.Part.To}}
-	var sink timeline.Sink = r.Part
-	if !o.static {
-		of := r.NewTimeline
-		if o.base {
-			of = r.NewStep
-		}
-		r.Timeline = of(o.bytes)
-		want, sink = append(want, r.Timeline.Times()...), bothSinks{r.Part, r.Timeline}
+	of := r.NewTimeline
+	if o.base {
+		of = r.NewStep
 	}
-	f := during(want, r.Overview.Spread())
-	_, err = convert.SomeTimeline(logs, convert.Options{Filter: f}, sink)
+	r.Timeline = of(o.bytes)
+	f := during(r.Timeline.Times(), r.Overview.Spread())
+	_, err = convert.SomeTimeline(logs, convert.Options{Filter: f}, r.Timeline)
 	if errors.Is(err, convert.ErrNothing) {
 		err = nil
 	}
@@ -193,15 +187,6 @@ func during(want [][2]uint64, later uint64) (f convert.Filter) {
 	}
 	return f
 }
-
-// bothSinks give each of two sinks what they get.
-type bothSinks [2]timeline.Sink
-
-func (b bothSinks) Take(events []timeline.Event) error {
-	return errors.Join(b[0].Take(events), b[1].Take(events))
-}
-
-func (b bothSinks) End(err error) error { return errors.Join(b[0].End(err), b[1].End(err)) }
 
 // describeReport says what ran, and what the logs lack. The environment stays out of a page that people send.
 func describeReport(r *report.Report, logs []convert.Log, all []convert.Summary) {

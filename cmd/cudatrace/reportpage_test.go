@@ -409,7 +409,7 @@ func TestReportStatic(t *testing.T) {
 	if m := regexp.MustCompile(`(?i)<script|script-src|<button|<canvas`).Find(content); m != nil {
 		t.Errorf("the page has %q", m)
 	}
-	if n := strings.Count(string(content), `class="chart"`); n < 5 {
+	if n := strings.Count(string(content), `class="chart"`); n < 4 {
 		t.Errorf("the page has %d charts", n)
 	}
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,19 +62,10 @@ func statsCommand(con *console.Console) *cli.Command {
 				Category: outputGroup, Name: "top", Usage: "only the first `N` rows of each report, 0 for all (default: 10, in " +
 					"json and csv all)",
 			},
-			&cli.StringFlag{
-				Category: outputGroup, Name: "headers", Value: "cudatrace",
-				Usage: "`cudatrace|nsys`: names of the columns in csv; nsys writes the reports that Nsight Systems has too, as " +
-					"it writes them",
-			},
 		}, append(filterFlags(),
 			&cli.BoolFlag{
 				Category: partGroup, Name: "with-startup",
 				Usage: "count the start-up, too, where tables are of the time after it (docs/findings.md)",
-			},
-			&cli.BoolFlag{
-				Category: partGroup, Name: "clip", Usage: "with --from, --to or --steps: of what crosses a limit count only the " +
-					"part within it (default: all of it)",
 			},
 		)...),
 		Action: func(c *cli.Context) error { return runStats(c, con) },
@@ -86,14 +76,12 @@ func statsCommand(con *console.Console) *cli.Command {
 type statsOptions struct {
 	format  string
 	wide    bool
-	nsys    bool
 	reports []string
 	folder  string // a file for each report goes there
 	named   bool   // the reports were named
 	sort    string
 	top     int
 	filter  convert.Filter
-	clip    bool
 	startup bool
 }
 
@@ -114,9 +102,6 @@ func runStats(c *cli.Context, con *console.Console) error {
 	o, err := readStatsOptions(c)
 	if err != nil {
 		return err
-	}
-	if o.clip && len(names) > 1 {
-		return usagef(statsName, "stats: --clip takes one log: each has a beginning of its own")
 	}
 	logs, err := namedLogs(statsName, names)
 	if err != nil {
@@ -157,7 +142,7 @@ func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert
 		sink.LongPaths()
 		limitMemory(pathMemory)
 	}
-	all, err = convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Clip: o.clip,
+	all, err = convert.SomeTimeline(logs, convert.Options{Filter: o.filter,
 		Collectives: o.shows("critical_path") || o.shows("findings"), Progress: bar.Show}, sink)
 	bar.Done()
 	var names []string
@@ -234,14 +219,6 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 	if o.wide = c.Bool("wide"); o.wide && o.format != "text" {
 		return o, usagef(statsName, "stats: --wide needs --format text")
 	}
-	switch headers := c.String("headers"); {
-	case headers != "cudatrace" && headers != "nsys":
-		return o, usagef(statsName, "stats: --headers must be cudatrace or nsys, not %q", headers)
-	case headers == "nsys" && o.format != "csv":
-		return o, usagef(statsName, "stats: --headers nsys needs --format csv")
-	default:
-		o.nsys = headers == "nsys"
-	}
 	if err := o.readReports(c); err != nil {
 		return o, err
 	}
@@ -250,9 +227,9 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 		return o, usagef(statsName, "stats: --output needs a value")
 	case o.folder != "" && o.format != "csv":
 		return o, usagef(statsName, "stats: --output needs --format csv")
-	case o.format == "csv" && o.folder == "" && o.sheets() > 1:
+	case o.format == "csv" && o.folder == "" && len(o.reports) > 1:
 		return o, usagef(statsName, "stats: --format csv prints one report: name it (--report kernels), or have a file for "+
-			"each of %d (--output FOLDER)", o.sheets())
+			"each of %d (--output FOLDER)", len(o.reports))
 	}
 	if o.top, err = o.readTop(c); err != nil {
 		return o, err
@@ -273,10 +250,6 @@ func readStatsOptions(c *cli.Context) (o statsOptions, err error) {
 		return o, err
 	}
 	o.startup = c.Bool("with-startup")
-	f := &o.filter
-	if o.clip = c.Bool("clip"); o.clip && f.From == 0 && f.To == 0 && f.Last == 0 && !f.Steps.Chosen {
-		return o, usagef(statsName, "stats: --clip needs --from, --to or --steps")
-	}
 	return o, nil
 }
 
@@ -329,9 +302,6 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 			}
 			return usagef(statsName, "stats: no report %q; the reports are %s", name, strings.Join(known, ", "))
 		}
-		if o.nsys && name != "all" && stats.NsightReports[name] == nil {
-			return usagef(statsName, "stats: --headers nsys has no report %q: it has kernels, calls, copies and sets", name)
-		}
 	}
 	if c.IsSet("report") && len(named) == 0 {
 		return usagef(statsName, "stats: --report needs a value")
@@ -349,20 +319,6 @@ func (o *statsOptions) readReports(c *cli.Context) error {
 // shows reports whether a report is chosen.
 func (o *statsOptions) shows(report string) bool { return slices.Contains(o.reports, report) }
 
-// sheets is the number of reports in CSV.
-func (o *statsOptions) sheets() (n int) {
-	if !o.nsys {
-		return len(o.reports)
-	}
-	names := make(map[string]bool)
-	for _, name := range o.reports {
-		for _, of := range stats.NsightReports[name] {
-			names[of] = true
-		}
-	}
-	return len(names)
-}
-
 // hasColumn reports whether any chosen report has a column.
 func (o *statsOptions) hasColumn(key string) bool {
 	return slices.ContainsFunc(o.choose(stats.New().Tables(stats.Facts{})), func(t *table.Table) bool {
@@ -377,9 +333,6 @@ func (o *statsOptions) choose(all []*table.Table) []*table.Table {
 
 func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []convert.Log, all []convert.Summary) error {
 	w := con.Text()
-	if o.nsys {
-		return o.writeSheets(con, o.nsysSheets(sink))
-	}
 	facts := statsFacts(logs, all)
 	facts.Chosen, facts.Startup = o.filter.Gappy(), o.startup
 	tables := o.choose(sink.Tables(facts))
@@ -410,11 +363,7 @@ func (o *statsOptions) print(con *console.Console, sink *stats.Sink, logs []conv
 	case "json":
 		return table.WriteJSON(w, statsHead(logs, all, tables), tables)
 	case "csv":
-		var sheets []sheet
-		for _, t := range tables {
-			sheets = append(sheets, sheet{t.Name, t.WriteCSV})
-		}
-		return o.writeSheets(con, sheets)
+		return o.writeSheets(con, tables)
 	case "markdown":
 		return table.WriteMarkdown(w, tables)
 	}
@@ -550,32 +499,10 @@ func broken(logs []convert.Log, all []convert.Summary) string {
 // maxBroken is the number of broken logs that are named.
 const maxBroken = 3
 
-// nsysSheets are the reports of Nsight Systems that belong to the chosen ones.
-func (o *statsOptions) nsysSheets(sink *stats.Sink) (sheets []sheet) {
-	for _, x := range sink.Nsight() {
-		if !slices.ContainsFunc(o.reports, func(name string) bool {
-			return slices.Contains(stats.NsightReports[name], x.Name)
-		}) {
-			continue
-		}
-		if o.top > 0 && len(x.Rows) > o.top+1 {
-			x.Rows = x.Rows[:o.top+1]
-		}
-		sheets = append(sheets, sheet{x.Name, func(w io.Writer) error { return table.WriteSheet(w, x.Rows) }})
-	}
-	return sheets
-}
-
-// A sheet is a report as CSV.
-type sheet struct {
-	name  string
-	write func(io.Writer) error
-}
-
-// writeSheets prints the only sheet, or writes a file for each sheet to the folder that was named.
-func (o *statsOptions) writeSheets(con *console.Console, sheets []sheet) (err error) {
+// writeSheets prints the only report as CSV, or writes a file for each to the folder that was named.
+func (o *statsOptions) writeSheets(con *console.Console, tables []*table.Table) (err error) {
 	if o.folder == "" {
-		return sheets[0].write(con.Text())
+		return tables[0].WriteCSV(con.Text())
 	}
 	named := strings.TrimRight(o.folder, "/") + "/"
 	target, err := outfile.At(named, outfile.Options{Named: true, Folder: func(name string) string { return name }})
@@ -585,18 +512,18 @@ func (o *statsOptions) writeSheets(con *console.Console, sheets []sheet) (err er
 	defer target.Close()
 	files := outfile.NewSet(target)
 	defer func() { err = errors.Join(err, files.Close()) }()
-	for _, s := range sheets {
-		f, err := files.Create(s.name + ".csv")
+	for _, t := range tables {
+		f, err := files.Create(t.Name + ".csv")
 		if err != nil {
 			return errors.Join(err, files.Discard())
 		}
-		if err := s.write(f); err != nil {
+		if err := t.WriteCSV(f); err != nil {
 			return errors.Join(target.Failure(err), files.Discard())
 		}
 	}
 	if _, err := files.Commit(); err != nil {
 		return errors.Join(err, files.Discard())
 	}
-	con.Sayf("%s: %s", o.folder, figures.Count(len(sheets), "report", "reports"))
+	con.Sayf("%s: %s", o.folder, figures.Count(len(tables), "report", "reports"))
 	return nil
 }

@@ -70,17 +70,20 @@ func formatOf(value string) string {
 		"hdf": "parquet", "json": "chrome", "jsonlines": "ndjson", "pftrace": "perfetto"}[value]
 }
 
+// nsightReports are the names of our reports, by those of Nsight Systems.
+var nsightReports = map[string]string{
+	"cuda_gpu_kern_sum": "kernels", "cuda_api_sum": "calls", "cuda_gpu_mem_time_sum": "copies",
+	"cuda_gpu_mem_size_sum": "copies",
+}
+
 // reportsOf returns the names of our reports for those of Nsight Systems.
 func reportsOf(value string) string {
 	var ours []string
 	for _, name := range words(value) {
-		i := slices.IndexFunc(stats.Names(), func(our string) bool {
-			return slices.Contains(stats.NsightReports[our], name)
-		})
-		if i < 0 {
+		if nsightReports[name] == "" {
 			return ""
 		}
-		ours = append(ours, stats.Names()[i])
+		ours = append(ours, nsightReports[name])
 	}
 	return strings.Join(ours, ",")
 }

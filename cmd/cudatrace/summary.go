@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
@@ -49,7 +51,7 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	if words := unnamed(s); words != "" {
 		con.Detail("kernel names: %s", words)
 	}
-	if words := tooLarge(s.Slices, files[len(files)-1].path); words != "" {
+	if words := tooLarge(s.Slices, time.Duration(s.DurationNS), files[len(files)-1].path); words != "" {
 		con.Detail("size: %s", words)
 	}
 	peak := s.NoMemory
@@ -305,14 +307,15 @@ func traceSize(path string, slices uint64) string {
 	return fileSize(path) + ", " + figures.Count(slices, "slice", "slices")
 }
 
-// tooLarge says what to do where Perfetto's UI does not load a trace of some logs; "" if it does.
-func tooLarge(slices uint64, logs ...string) string {
+// tooLarge says what to do where Perfetto's UI does not load a trace of some logs, of so long a time; "" if it does.
+func tooLarge(slices uint64, of time.Duration, logs ...string) string {
 	if slices <= convert.UISlices {
 		return ""
 	}
+	last := max(of.Seconds()*convert.UISlices/float64(slices), 0.1)
 	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; to keep the newest: "+
-		"cudatrace convert %s --max-slices 4M", figures.Group(slices), figures.Group(convert.UISlices),
-		figures.Shell(logs...))
+		"cudatrace convert %s --from 'last %gs'", figures.Group(slices), figures.Group(convert.UISlices),
+		figures.Shell(logs...), math.Floor(last*10)/10)
 }
 
 func fileSize(path string) string {

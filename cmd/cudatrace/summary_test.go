@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -58,11 +59,12 @@ func TestRemedies(t *testing.T) {
 // A trace that the UI does not load is said to be one, with a command that helps.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	if got := tooLarge(convert.UISlices, "a.cudatrace"); got != "" {
+	if got := tooLarge(convert.UISlices, time.Minute, "a.cudatrace"); got != "" {
 		t.Errorf("what the UI takes: %s", got)
 	}
-	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: cudatrace convert a.cudatrace --max-slices 4M"
-	if got := tooLarge(convert.UISlices+1, "a.cudatrace"); got != want {
+	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: " +
+		"cudatrace convert a.cudatrace --from 'last 59.9s'"
+	if got := tooLarge(convert.UISlices+1, time.Minute, "a.cudatrace"); got != want {
 		t.Errorf("one more: %s", got)
 	}
 	var out strings.Builder

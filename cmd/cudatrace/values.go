@@ -52,23 +52,6 @@ func oneOf[T ~string](c *cli.Context, option string, known ...T) (T, error) {
 	return value, nil
 }
 
-// parseCount reads the value of an option that takes a number of things: 500000, 500K and 4M, where M is
-// a million.
-func parseCount(option, text string) (uint64, error) {
-	number, factor := strings.ToUpper(strings.TrimSpace(text)), uint64(1)
-	for unit, of := range map[string]uint64{"K": 1e3, "M": 1e6, "G": 1e9} {
-		if rest, ok := strings.CutSuffix(number, unit); ok {
-			number, factor = rest, of
-			break
-		}
-	}
-	n, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || n == 0 || n > 1e18/factor {
-		return 0, fmt.Errorf("--%s %q is not a number of things: write 500000, 500K or 4M", option, text)
-	}
-	return n * factor, nil
-}
-
 func sizeText(n uint64) string {
 	unit := ""
 	for _, next := range sizeUnits {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -31,20 +30,6 @@ func TestParseSize(t *testing.T) {
 	} {
 		if _, err := parseSize("memory-limit", text, 1<<20, 1<<40); err == nil || err.Error() != want {
 			t.Errorf("parseSize(%q): %v, want %s", text, err, want)
-		}
-	}
-}
-
-func TestParseCount(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]uint64{"1": 1, "500000": 500_000, "500K": 500_000, "4M": 4_000_000, " 2m ": 2_000_000, "1G": 1_000_000_000} {
-		if got, err := parseCount("max-slices", text); got != want || err != nil {
-			t.Errorf("%q is %d, want %d: %v", text, got, want, err)
-		}
-	}
-	for _, text := range []string{"", "0", "0K", "M", "-1", "1.5M", "4MB", "4 000", "1e6", "18446744073709551616", "10000000000G"} {
-		if got, err := parseCount("max-slices", text); err == nil || !strings.Contains(err.Error(), "is not a number of things: write 500000, 500K or 4M") {
-			t.Errorf("%q is %d: %v", text, got, err)
 		}
 	}
 }

@@ -248,8 +248,7 @@ var keys = map[string][]string{
 	"devices": {"gpu"}, "streams": {"name", "gpu"}, "memory": {"name", "gpu"}, "errors": {"name", "error", "library"},
 	"nvtx": {"name", "domain", "kind"}, "idle": {"name", "what", "gpu"}, "findings": {"name", "gpu", "rank"},
 	"operators": {"name", "kind"}, "ranks": {"rank"}, stepKinds: {"name", "source"}, "collectives": {"name", "ranks"},
-	"metrics":      {"metric", "name", "source", "gpu"},
-	"nvtx_metrics": {"name", "domain", "metric", "label", "source", "gpu"},
+	"metrics": {"metric", "name", "source", "gpu"},
 }
 
 // rowKey is the key of a row.
@@ -300,8 +299,6 @@ func label(report string, cells map[string]any) string {
 		return "rank " + text(cells["rank"])
 	case findings:
 		return cmp.Or(text(cells["title"]), name)
-	case "nvtx_metrics":
-		return name + ": " + text(cells["label"])
 	case "memory", "metrics", "streams":
 		if cells["gpu"] != nil {
 			return name + " of GPU " + text(cells["gpu"])

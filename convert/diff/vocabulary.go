@@ -9,8 +9,8 @@ import (
 )
 
 // unnamed are the reports whose rows have no names that two runs share: the largest allocations,
-// who held memory at a time, and parts of the time.
-var unnamed = map[string]bool{"unfreed": true, "launch_rate": true, "out_of_memory": true}
+// and who held memory at a time.
+var unnamed = map[string]bool{"unfreed": true, "out_of_memory": true}
 
 // Vocabulary returns the figures that conditions may name: those of stats.
 func Vocabulary() Words {

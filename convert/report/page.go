@@ -108,11 +108,8 @@ func source(kind, content string) string {
 // dataPlace is where the data of the timeline come to stand: how large they may be depends on the rest of the page.
 const dataPlace = `<script id="timeline-data" type="application/json">`
 
-// Parts of a page's bytes that its tables, and its drawing of a step, may take.
-const (
-	sheetPart = 3
-	stepPart  = 5
-)
+// sheetPart is the part of a page's bytes that its tables may take.
+const sheetPart = 3
 
 // WriteHTML writes the page. Its timeline has as much as fits into so many bytes. A page whose charts and tables alone
 // take more is larger, and has no timeline.
@@ -133,7 +130,6 @@ func (r *Report) WriteHTML(w io.Writer, most int) error {
 	if n := len(v.Findings); n > maxFindings {
 		v.Findings, v.More = v.Findings[:maxFindings], v.Findings[maxFindings:min(n, maxFindings+maxMore)]
 	}
-	r.most = most
 	room := min(maxSheets, most/sheetPart)
 	for _, c := range r.Charts() {
 		svg, err := c.SVG()
@@ -312,8 +308,6 @@ func (r *Report) showOf(row table.Row) (of sheetRow) {
 		of.At = r.idleAt(x)
 	case *stats.StepCells:
 		of.At = showAt(x.At, x.At+x.Max, 0)
-	case *longCells:
-		of.At = showAt(x.At, x.At+x.Total, 0)
 	}
 	if len(of.Find) > figures.LongText {
 		of.Find = ""

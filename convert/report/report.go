@@ -32,7 +32,6 @@ type Report struct {
 	Base       *Report        // of an earlier run, whose typical step stands beside that of this one; nil without one
 
 	short *kernelnames.Names // see shortNames
-	most  int                // bytes of the page; 0 for a chart alone
 }
 
 // A Chart is a drawing and its numbers.
@@ -41,7 +40,6 @@ type Chart struct {
 	Title  string
 	Note   string         // how to read it
 	Tables []*table.Table // its numbers
-	At     string         // the time that it is of, for the timeline: see showAt; "" for none
 
 	drawing *drawing
 }
@@ -64,7 +62,6 @@ var charts = []struct {
 	{"comparison", func(r *Report) *Chart { return r.comparison() }},
 	{"run", func(r *Report) *Chart { return r.run() }},
 	{"ranks", func(r *Report) *Chart { return r.ranks() }},
-	{"step", func(r *Report) *Chart { return r.step() }},
 	{"path", func(r *Report) *Chart { return r.path() }},
 	{"kernels", func(r *Report) *Chart { return r.kernels() }},
 	{"python", func(r *Report) *Chart { return r.python() }},
@@ -101,7 +98,7 @@ func share(v *float64) string { return table.WordsOf(v, table.Share) }
 // Bounds of the tables of the page.
 const (
 	maxTableRows = 60        // of a report
-	mostOwnRows  = 200       // of a lane, and of the calls and the work of a part
+	mostOwnRows  = 200       // of a lane
 	maxTableText = 300       // characters of a cell
 	maxProse     = 1000      // characters of a text of a finding
 	maxSheets    = 600 << 10 // bytes of all tables

@@ -67,6 +67,11 @@ const (
 
 var rowKinds = [...]string{rangeRow: "range", lineRow: "line", callRow: "call", stateRow: "state", workRow: "work"}
 
+// workClasses are the colours of the classes of GPU work.
+var workClasses = [...]string{
+	activity.Compute: "compute", activity.Communication: "comm", activity.Copy: "copy", activity.Set: "set",
+}
+
 // mostDepth bounds the rows of a thread of one kind.
 const mostDepth = 6
 

@@ -966,7 +966,6 @@
       'same beginning. A line under a kernel: red, it takes longer in this step than in the earlier one; green, ' +
       'shorter; violet, only one of them has it.';
   }
-  document.documentElement.classList.add('js');
   section.hidden = false;
   frame.addEventListener('scroll', draw);
   window.addEventListener('resize', layOut);

@@ -102,7 +102,7 @@ func steady(bytes int) *Report {
 		steps = append(steps, stats.StepCells{Name: fmt.Sprint("step ", i), Number: int64(i), At: 1e6 * i, Max: 1e6})
 	}
 	r.Tables = reports(table.Of(steps), table.Of([]stats.StepKindCells{{Name: "step", Median: 1e6}}))
-	r.Part = newPart("A typical step", "", 5e6, 6e6)
+	r.Part = newPart("A typical step", 5e6, 6e6)
 	r.Timeline = r.NewTimeline(bytes)
 	thread := &timeline.Thread{Process: &timeline.Process{PID: 1, Name: "app"}, TID: 1, Main: true}
 	stream := &timeline.Stream{Context: &timeline.Context{Process: thread.Process}, ID: 7}
@@ -231,7 +231,7 @@ func TestTimelineEscapes(t *testing.T) {
 func TestTimelineBase(t *testing.T) {
 	t.Parallel()
 	r, base := steady(2<<20), steady(2<<20)
-	base.Part = newPart("A typical step", "", 4e6, 4.5e6)
+	base.Part = newPart("A typical step", 4e6, 4.5e6)
 	base.Timeline.windows = slices.DeleteFunc(base.Timeline.windows, func(w *window) bool { return w.from < 2e6 })
 	r.Base = base
 	before := dataOf(t, steady(2<<20), 1<<20)

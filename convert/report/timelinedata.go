@@ -561,3 +561,10 @@ func (k *detailKey) text() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

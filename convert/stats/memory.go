@@ -441,12 +441,12 @@ type unfreedCells struct {
 	Name string  `key:"name" title:"memory"`                    // as in `memory`
 	PID  uint32  `key:"pid" title:"process" rank:"1" unit:"id"` // as in `memory`
 	GPU  *uint32 `key:"gpu" title:"GPU" rank:"1" unit:"id"`     // as in `memory`
-	// size, moment and address; with `--clip` earlier allocations have no moment
-	Bytes   uint64  `key:"bytes" title:"bytes"`
-	At      *uint64 `key:"at_ns" title:"allocated at" unit:"moment"`        // =
-	Address uint64  `key:"address" title:"address" rank:"3" unit:"address"` // =
-	Library string  `key:"library" title:"library" rank:"2"`                // as in `memory_holders`
-	Python  string  `key:"python" title:"Python line" rank:"2"`             // as in `memory_holders`
+	// size, moment and address
+	Bytes   uint64 `key:"bytes" title:"bytes"`
+	At      uint64 `key:"at_ns" title:"allocated at" unit:"moment"`        // =
+	Address uint64 `key:"address" title:"address" rank:"3" unit:"address"` // =
+	Library string `key:"library" title:"library" rank:"2"`                // as in `memory_holders`
+	Python  string `key:"python" title:"Python line" rank:"2"`             // as in `memory_holders`
 }
 
 // unfreed returns the report of the largest allocations that were not freed. python says that calls have Python frames.
@@ -467,13 +467,10 @@ func (m *memory) unfreed(python bool) *table.Table {
 	for _, e := range all[:min(len(all), maxUnfreed)] {
 		x := unfreedCells{
 			Name: e.use.use.String(), PID: e.process.PID, GPU: e.use.device(),
-			Bytes: e.bytes, Address: e.address, Library: e.holder.library,
+			Bytes: e.bytes, At: m.clock.since(e.at), Address: e.address, Library: e.holder.library,
 		}
 		if python {
 			x.Python = e.holder.line
-		}
-		if e.at >= m.clock.start { // else it was allocated before a clipped time, which the moments count from
-			x.At = new(m.clock.since(e.at))
 		}
 		rows = append(rows, x)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/convert/sampled"
 	"github.com/cudatrace/cudatrace/convert/stats/table"
 	"github.com/cudatrace/cudatrace/convert/timeline"
-	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/metric"
 )
 
@@ -21,8 +20,6 @@ type metrics struct {
 	order []*metricSet
 	users []timeline.GPUUser
 	used  map[uint32][]usedMemory // by GPU, in the order of time
-
-	ranges sampled.Ranges
 }
 
 // A usedMemory is how much memory of a GPU was in use from a sample on.
@@ -66,16 +63,13 @@ type metricSet struct {
 
 func newMetrics(c *clock, title func(uint32) string) metrics {
 	return metrics{clock: c, title: title, sets: make(map[*timeline.MetricSet]*metricSet),
-		used: make(map[uint32][]usedMemory), ranges: sampled.NewRanges()}
+		used: make(map[uint32][]usedMemory)}
 }
 
 func (m *metrics) user(u *timeline.GPUUser) { m.users = append(m.users, *u) }
 
 func (m *metrics) countSamples(e *timeline.Samples) {
 	m.takeUsed(e)
-	if e.Set.Process == nil {
-		m.ranges.Take(e, m.clock.start)
-	}
 	k := m.sets[e.Set]
 	if k == nil {
 		k = &metricSet{Set: sampled.New(e.Set), coverage: timeline.Coverage{Least: m.clock.start}}
@@ -105,22 +99,12 @@ var metricsReport = Report{
 // metricCells is a row of metrics.
 type metricCells struct {
 	// metric; `clocks lowered: REASON` for the time in which the driver lowered the clocks
-	Name string `key:"name" title:"metric"`
-	metricPlace
-	PID *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // as `gpu`
-	metricValues
-}
-
-// metricPlace are the columns of what was measured where.
-type metricPlace struct {
-	Metric string  `key:"metric"`                             // the source's name for it
-	Source string  `key:"source" title:"source" rank:"4"`     // `PM sampling`, `GPM`, `NVML` or `host`
-	GPU    *uint32 `key:"gpu" title:"GPU" rank:"2" unit:"id"` // the GPU, or the process
-}
-
-// metricValues are the columns of values.
-type metricValues struct {
-	Unit string `key:"unit"` // `%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`
+	Name   string  `key:"name" title:"metric"`
+	Metric string  `key:"metric"`                                 // the source's name for it
+	Source string  `key:"source" title:"source" rank:"4"`         // `PM sampling`, `GPM`, `NVML` or `host`
+	GPU    *uint32 `key:"gpu" title:"GPU" rank:"2" unit:"id"`     // the GPU, or the process
+	PID    *uint32 `key:"pid" title:"process" rank:"2" unit:"id"` // as `gpu`
+	Unit   string  `key:"unit"`                                   // `%`, `B/s`, `Hz`, `W`, `°C`, `B`, `/s`, `ns` or `count`
 	// time for which there are values; of `clocks lowered`, the time in which they were lowered
 	Time uint64 `key:"time_ns" title:"time" rank:"5"`
 	// mean over time; of `clocks lowered`, the share of the time, in %
@@ -140,52 +124,10 @@ func (m *metrics) table() *table.Table {
 	for _, k := range m.order {
 		rows = append(rows, setRows(k.Set)...)
 	}
-	t := metricTable(rows)
-	t.Notes = m.notes()
-	return t
-}
-
-func metricTable[R any](rows []R) *table.Table {
 	t := table.Of(rows)
+	t.Notes = m.notes()
 	t.Columns[t.Column("below_share")].Title = fmt.Sprintf("below %d %%", sampled.LowPercent)
 	t.Columns[t.Column("above_share")].Title = fmt.Sprintf("above %d %%", sampled.HighPercent)
-	return t
-}
-
-var nvtxMetricsReport = Report{
-	Name: "nvtx_metrics", Title: "sampled metrics of GPUs while work of NVTX ranges ran", Detail: true,
-	needs: gpuWork, whyEmpty: "no metrics were sampled while work of NVTX ranges ran",
-	open: func(s *section) {
-		s.ranged.Each(func(w *piece) { s.metrics.ranges.Work(w.on.Context.GPU, w.Work) })
-	},
-	table: func(s *Sink, _ Facts) *table.Table { return s.metrics.rangeTable() },
-}
-
-// rangeMetricCells is a row of nvtx_metrics.
-type rangeMetricCells struct {
-	Name         string `key:"name" title:"range"`             // as in `nvtx`
-	Domain       string `key:"domain" title:"domain" rank:"6"` // as in `nvtx`
-	Span         uint64 `key:"span_ns"`                        // time of these ranges on the GPU
-	Label        string `key:"label" title:"metric"`           // metric, as `name` in `metrics`
-	metricPlace         // as in `metrics`
-	metricValues        // as in `metrics`
-}
-
-// rangeTable returns the report of the metrics of GPUs while work of NVTX ranges ran.
-func (m *metrics) rangeTable() *table.Table {
-	var rows []rangeMetricCells
-	for _, p := range m.ranges.All() {
-		for _, k := range p.Sets {
-			for _, r := range setRows(k) {
-				rows = append(rows, rangeMetricCells{p.Name.Name, p.Domain, p.Time, r.Name, r.metricPlace, r.metricValues})
-			}
-		}
-	}
-	t := metricTable(rows)
-	if t.Notes = m.notes(); m.ranges.Late > 0 {
-		t.Notes = append(t.Notes, figures.Count(m.ranges.Late, "sample or GPU operation", "samples and GPU operations")+
-			" came too late in the log to be counted")
-	}
 	return t
 }
 
@@ -207,7 +149,7 @@ func setRows(k *sampled.Set) (rows []metricCells) {
 
 // rowAt is a row of what a set measured, without values.
 func rowAt(k *sampled.Set, name, of string) metricCells {
-	x := metricCells{Name: name, metricPlace: metricPlace{Metric: of, Source: k.Title(), GPU: &k.GPU}}
+	x := metricCells{Name: name, Metric: of, Source: k.Title(), GPU: &k.GPU}
 	if k.Process != nil {
 		x.GPU, x.PID = nil, &k.Process.PID
 	}
@@ -219,8 +161,8 @@ func metricRow(k *sampled.Set, i int) metricCells {
 	r, m := &k.Rows[i], &k.Metrics[i]
 	cell := func(v float64) *table.Cell { return new(MetricCell(v, m.Unit)) }
 	x := rowAt(k, cmp.Or(m.Label, m.Name), m.Name)
-	x.metricValues = metricValues{Unit: m.Unit.String(), Time: r.Time,
-		Mean: cell(r.Mean()), Median: cell(r.Percentile(50)), P95: cell(r.Percentile(95)), Max: cell(r.Max)}
+	x.Unit, x.Time = m.Unit.String(), r.Time
+	x.Mean, x.Median, x.P95, x.Max = cell(r.Mean()), cell(r.Percentile(50)), cell(r.Percentile(95)), cell(r.Max)
 	if m.Unit == metric.Percent && k.Process == nil {
 		x.Below, x.Above = table.ShareOf(r.Low, r.Time), table.ShareOf(r.High, r.Time)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -148,7 +147,6 @@ func write(t testing.TB, s *stats.Sink) {
 			must.Do(t, f.Write(io.Discard))
 		}
 	}
-	s.Nsight()
 }
 
 // Events that make no sense together still make tables, and JSON that is valid.
@@ -165,33 +163,6 @@ func TestChaos(t *testing.T) {
 		}
 		must.Do(t, s.End(nil))
 		write(t, s)
-	}
-}
-
-// The launches over time are all launches, in at most 64 intervals of one length.
-func TestLaunchRate(t *testing.T) {
-	t.Parallel()
-	p := newProgram()
-	times(300, func(int) { p.kernel(7, us, 1); p.cpu(ms) }) // the intervals double three times
-	list := maps.Clone(everyTable(t))
-	list["program"] = p.counted(t, false, stats.Facts{Startup: true})
-	for name, all := range list {
-		r, launches := all["launch_rate"], all["launches"]
-		for _, key := range []string{"count", "short", "call_total_ns", "kernel_total_ns"} {
-			var got, want uint64
-			for i, row := range r.Rows {
-				got += row.Cells[r.Column(key)].(uint64)
-				if at, length := row.Cells[r.Column("at_ns")].(uint64), row.Cells[r.Column("span_ns")].(uint64); at != r.Rows[0].Cells[r.Column("at_ns")].(uint64)+uint64(i)*length || i >= 64 {
-					t.Errorf("%s: interval %d of %d ns begins at %d", name, i, length, at)
-				}
-			}
-			for _, row := range launches.Rows {
-				want += row.Cells[launches.Column(key)].(uint64)
-			}
-			if got != want {
-				t.Errorf("%s: %s is %d over time, %d by kernel", name, key, got, want)
-			}
-		}
 	}
 }
 

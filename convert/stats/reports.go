@@ -47,7 +47,6 @@ var Reports = []*Report{
 	&setsReport.Report,
 	&waitsReport.Report,
 	&launchesReport.Report,
-	&launchRateReport,
 	&devicesReport,
 	&idleReport,
 	&gapsReport,
@@ -65,7 +64,6 @@ var Reports = []*Report{
 	&torchMemoryReport,
 	&errorsReport.Report,
 	&nvtxReport.Report,
-	&nvtxMetricsReport,
 	&threadsReport.Report,
 	&processesReport.Report,
 }

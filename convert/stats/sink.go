@@ -31,7 +31,6 @@ type Sink struct {
 	memory  memory
 	torch   torchMemory
 	host    transfers
-	rate    rate
 	metrics metrics
 	ranks   *ranks.Collector
 	path    *critical.Collector
@@ -76,7 +75,6 @@ func New() *Sink {
 	s.findings.TorchFailures = s.torchFailures
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
-	s.rate = newRate(&s.clock)
 	s.startup, s.steady = s.newSection(), s.newSection()
 	return s
 }

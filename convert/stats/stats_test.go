@@ -95,6 +95,9 @@ func TestGolden(t *testing.T) {
 				continue
 			}
 			fmt.Fprintf(full[r.Name], "== %s\n", log)
+			if r.Name == "gaps" { // thousands of them are alike
+				r.Top(10)
+			}
 			must.Do(t, table.WriteText(full[r.Name], []*table.Table{r}, 140))
 			fmt.Fprintln(full[r.Name])
 		}

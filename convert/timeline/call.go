@@ -67,39 +67,12 @@ const (
 	NoReturn   = 1 << 1 // the call was left without returning (longjmp, exception)
 )
 
-// Flags of a Slice, and Work.Cut, in a part of a timeline.
-const (
-	CutBefore = 1 << 2 // it began before the part
-	CutAfter  = 1 << 3 // it goes on after the part
-	CutCall   = 1 << 4 // the call that caused the work is in another part
-)
+// CutBefore is the flag of a Span that began before the recording.
+const CutBefore = 1 << 2
 
 // Prepares is the flag of a Slice that is part of the call that the next slice of the thread shows: the runtime's
 // function called the driver for it, and then for the work itself. The two count as one call.
 const Prepares = 1 << 5
-
-// CutName is the name under which a view shows CutText.
-const CutName = "part"
-
-// CutText says what a part of a timeline lacks of an event; "" for nothing.
-func CutText(flags uint16) string {
-	var text string
-	switch flags & (CutBefore | CutAfter) {
-	case CutBefore:
-		text = "began before this part"
-	case CutAfter:
-		text = "goes on after this part"
-	case CutBefore | CutAfter:
-		text = "began before this part and goes on after it"
-	}
-	if flags&CutCall != 0 {
-		if text != "" {
-			text += "; "
-		}
-		text += "its call is in another part"
-	}
-	return text
-}
 
 // A Slice is a call on its thread's track.
 type Slice struct {
@@ -203,21 +176,6 @@ func (s *Slice) Graph() *GraphOrigin {
 		return nil
 	}
 	return s.links.graph
-}
-
-// KeepWaits removes the awaited work that a function does not want to keep. Copies of the slice keep
-// theirs.
-func (s *Slice) KeepWaits(keep func(*Awaited) bool) {
-	if s.links == nil || s.links.waits == nil {
-		return
-	}
-	kept := &links{work: s.links.work, graph: s.links.graph}
-	for i := range s.links.waits {
-		if w := &s.links.waits[i]; keep(w) {
-			kept.waits = append(kept.waits, *w)
-		}
-	}
-	s.links = kept
 }
 
 // Forget removes the slice's work and waits.

@@ -52,7 +52,7 @@ type WorkList struct {
 // A SpanBegin is the beginning of a span. A span comes as its SpanEnd; its beginning is for those who cannot wait
 // for its end, and nobody else reads it. Files whose events stand in the order of their beginnings (pfsink, chromesink)
 // would have to hold everything within a range that lasts as long as the program. The times of a GPU are kept for the
-// steps at a range's beginning, before the work in it passes. Who clips a timeline clips beginnings for these.
+// steps at a range's beginning, before the work in it passes.
 type SpanBegin struct {
 	Track *Track
 	Span

@@ -69,10 +69,13 @@ func (s *Span) Facts() (facts []Detail) {
 		}
 	}
 	facts = append(facts, s.Args...)
-	if s.Open {
-		return appendFact(facts, CutName, CutText(s.Flags&CutBefore))
+	if !s.Open {
+		facts = s.ending(facts)
 	}
-	return appendFact(s.ending(facts), CutName, CutText(s.Flags))
+	if s.Flags&CutBefore != 0 {
+		facts = append(facts, Detail{Name: "part", Text: "began before this part"})
+	}
+	return facts
 }
 
 // LateFacts are the facts of a span that were not known when it began.
@@ -80,7 +83,7 @@ func (s *SpanEnd) LateFacts() []Detail {
 	if !s.Open {
 		return nil
 	}
-	return appendFact(append(s.ending(nil), s.Late...), CutName, CutText(s.Flags&CutAfter))
+	return append(s.ending(nil), s.Late...)
 }
 
 // ending appends how a span ended, where that is a fact of its own.

@@ -126,7 +126,7 @@ type Span struct {
 	End   uint64 // equal to Start for an instant
 	Depth int32  // number of spans around it on its track
 	Open  bool   // End was not known when the span began: only its SpanEnd has it
-	Flags uint16 // Unfinished, NoReturn, CutBefore, CutAfter
+	Flags uint16 // Unfinished, NoReturn, CutBefore
 	Args  []Detail
 
 	// Number is that of a Python function or an operator among those of its process, from 1 on, in the order of their

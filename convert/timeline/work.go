@@ -85,7 +85,6 @@ type Work struct {
 	Shape       *Shape
 	Correlation uint32
 	Graph       uint32 // the graph that launched it, 0 for none
-	Cut         uint16 // CutBefore and so on
 	Kind        WorkKind
 	Uncaptured  Uncaptured // why a graph's work has no Captured
 	Untimed     bool       // CUPTI gave no times: Start is the return of its call

@@ -190,9 +190,6 @@ func (c *calls) arguments(sl *timeline.Slice) {
 			c.args = append(c.args, perfetto.String("meaning", meaning))
 		}
 	}
-	if text := timeline.CutText(sl.Flags); text != "" {
-		c.args = append(c.args, perfetto.String(timeline.CutName, text))
-	}
 	if sl.Kernel != nil {
 		c.args = append(c.args, perfetto.Repeated("kernel", c.names.Of(sl.Kernel.Name).Full))
 	}

@@ -71,9 +71,6 @@ func (s *works) write(q *queue, w *timeline.Work) {
 	if w.Untimed {
 		s.args = append(s.args, perfetto.String("untimed", timeline.UntimedReason))
 	}
-	if w.Cut != 0 {
-		s.args = append(s.args, perfetto.String(timeline.CutName, timeline.CutText(w.Cut)))
-	}
 	if w.Correlation != 0 || !w.Unfinished {
 		s.args = append(s.args, perfetto.Uint("correlation", uint64(w.Correlation)))
 	}

@@ -21,8 +21,6 @@ type Options struct {
 	Python   string         // a glob that one of the Python frames above a call must match; "" for every call
 	NVTX     pattern.Ranges // only what is in matching NVTX ranges, and these ranges; the zero value for everything
 	Shortest uint64         // ns
-	Border   *Border        // changes while it selects; nil for none
-	Lengths  *Lengths       // counts what is selected; nil for nothing
 }
 
 // A Selection selects slices, spans and work. Nil selects all.
@@ -53,7 +51,7 @@ func (s *Selection) OfCalls() bool {
 
 // Slice reports whether a call is shown, and counts it if not.
 func (s *Selection) Slice(sl *timeline.Slice) bool {
-	return s == nil || s.count(s.matches(sl.Name) && s.Causes(sl) && s.lasts(sl.End-sl.Start))
+	return s == nil || s.count(s.matches(sl.Name) && s.Causes(sl) && sl.End-sl.Start >= s.Shortest)
 }
 
 // Causes reports whether the work of a call may be selected, by the call's caller, Python frames and NVTX ranges.
@@ -116,12 +114,12 @@ func matchCaller(glob string, c *timeline.Caller) bool {
 
 // Work reports whether GPU work is shown, and counts it if not.
 func (s *Selection) Work(w *timeline.Work) bool {
-	return s == nil || s.count(s.matches(s.names.Title(w)) && s.Ranges.within(w.Call.Ranges) && s.lasts(w.Dur))
+	return s == nil || s.count(s.matches(s.names.Title(w)) && s.Ranges.within(w.Call.Ranges) && w.Dur >= s.Shortest)
 }
 
 // Span reports whether a span is shown. A span that has not ended counts as long enough.
 func (s *Selection) Span(sp *timeline.Span) bool {
-	return s == nil || s.matches(sp.Name) && s.Ranges.within(sp.Ranges) && (sp.Open || s.lasts(sp.End-sp.Start))
+	return s == nil || s.matches(sp.Name) && s.Ranges.within(sp.Ranges) && (sp.Open || sp.End-sp.Start >= s.Shortest)
 }
 
 func (s *Selection) count(taken bool) bool {
@@ -129,17 +127,6 @@ func (s *Selection) count(taken bool) bool {
 		s.LeftOut++
 	}
 	return taken
-}
-
-// lasts reports whether what is selected in all else lasts long enough.
-func (s *Selection) lasts(dur uint64) bool {
-	if dur < s.Shortest || s.Border != nil && !s.Border.takes(dur) {
-		return false
-	}
-	if s.Lengths != nil {
-		s.Lengths.Add(dur)
-	}
-	return true
 }
 
 func (s *Selection) matches(name string) bool {

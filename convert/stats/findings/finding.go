@@ -83,7 +83,7 @@ var Kinds = []Kind{
 	{Name: "pytorch_out_of_memory", Reports: "torch_memory", find: (*report).torchMemory},
 	{Name: "gaps", Reports: "gaps,idle", find: (*report).gaps, whole: true},
 	{Name: "device_waits", Reports: "waits,idle", find: (*report).waits, whole: true},
-	{Name: "tiny_kernels", Reports: "launches,launch_rate,idle", find: (*report).tinyKernels, whole: true},
+	{Name: "tiny_kernels", Reports: "launches,idle", find: (*report).tinyKernels, whole: true},
 	{Name: "pageable_copies", Reports: "copies,callers", find: (*report).pageable},
 	{Name: "small_copies", Reports: "copies,callers", find: (*report).smallCopies},
 	{Name: "synchronous_sets", Reports: "sets,callers", find: (*report).sets},

@@ -49,20 +49,6 @@ func csvText(s string) string {
 
 var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ")
 
-// WriteSheet writes rows of texts as CSV; the numbers among them are not negative.
-func WriteSheet(w io.Writer, rows [][]string) error {
-	out := csv.NewWriter(w)
-	for _, row := range rows {
-		record := make([]string, len(row))
-		for i, s := range row {
-			record[i] = csvText(s)
-		}
-		out.Write(record) // Flush keeps the error
-	}
-	out.Flush()
-	return out.Error()
-}
-
 // WriteJSON writes an object: the members of a head, a list for each table, and the objects
 // "reasons", "notes" and "left_out", which have a member for each table that has them.
 func WriteJSON(w io.Writer, head []Member, tables []*Table) error {
