@@ -17,26 +17,16 @@ static const struct {
 	uint64_t value;
 } variables[] = {
 	{"CUDASIM_DEVICES", &config.devices, 1},
-	{"CUDASIM_MEMORY_MB", &config.memory_mb, 143771},
 	{"CUDASIM_KERNEL_NS", &config.kernel_ns, 2000},
-	{"CUDASIM_LATENCY_NS", &config.latency_ns, 1000},
 	{"CUDASIM_RETURN_NS", &config.return_ns, 0},
-	{"CUDASIM_COPY_NS", &config.copy_ns, 1000},
-	{"CUDASIM_HOST_MB_S", &config.host_mb_s, 25000},
-	{"CUDASIM_DEVICE_MB_S", &config.device_mb_s, 2000000},
 	{"CUDASIM_HANG_AFTER", &config.hang_after, 0},
-	{"CUDASIM_DRIVER_VERSION", &config.driver_version, 13000},
 	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, SIM_CUPTI_VERSION},
-	{"CUDASIM_CUPTI_ZERO_TIMES", &config.zero_times, 0},
 	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
-	{"CUDASIM_CUPTI_ENABLE_ERROR", &config.enable_error, 0},
 	{"CUDASIM_CUPTI_GPU_REALTIME", &config.ignore_for_gpu, 0},
 	{"CUDASIM_CUPTI_STARVES", &config.starves, 0},
 	{"CUDASIM_FINALIZE_CHECK", &config.finalize_check, 0},
 	{"CUDASIM_CUPTI_SLOW_FLUSH_MS", &config.slow_flush_ms, 0},
 	{"CUDASIM_CUPTI_DROP_EVERY", &config.drop_every, 0},
-	{"CUDASIM_CUPTI_ENABLE_ERROR_KIND", &config.enable_error_kind, 0},
-	{"CUDASIM_CUPTI_REGISTER_ERROR", &config.register_error, 0},
 	{"CUDASIM_CUPTI_ZERO_EVERY", &config.zero_every, 0},
 	{"CUDASIM_CUPTI_NULL_ABORTS", &config.null_aborts, 0},
 	{"CUDASIM_CUPTI_CALLBACK_ERROR", &config.callback_error, 0},
@@ -77,10 +67,6 @@ static void load(void)
 	}
 	if (config.devices > 16)
 		config.devices = 16;
-	if (config.host_mb_s == 0)
-		config.host_mb_s = 1;
-	if (config.device_mb_s == 0)
-		config.device_mb_s = 1;
 }
 
 const struct sim_config *sim_config(void)

@@ -4,24 +4,20 @@
 
 #include <stdint.h>
 
+#define SIM_MEMORY ((uint64_t)143771 << 20) /* of a GPU, bytes */
+#define SIM_LATENCY_NS 1000	/* from a call to the earliest start of its work */
+#define SIM_COPY_NS 1000	/* fixed part of a copy's or memset's duration */
+#define SIM_HOST_MB_S 25000	/* copies between host and device */
+#define SIM_DEVICE_MB_S 2000000 /* copies on and between devices, and memsets */
+
 struct sim_config {
 	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs, at most 16; 0: cuInit returns 100 */
-	uint64_t memory_mb;     /* CUDASIM_MEMORY_MB: memory of a GPU */
 	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that sets none */
-	uint64_t latency_ns;    /* CUDASIM_LATENCY_NS: time from a call to the earliest start of its work */
 	uint64_t return_ns;     /* CUDASIM_RETURN_NS: time from the submission of work to the return of its call */
-	uint64_t copy_ns;       /* CUDASIM_COPY_NS: fixed part of a copy's or memset's duration */
-	uint64_t host_mb_s;     /* CUDASIM_HOST_MB_S: copies between host and device */
-	uint64_t device_mb_s;   /* CUDASIM_DEVICE_MB_S: copies on and between devices, and memsets */
 	uint64_t hang_after;    /* CUDASIM_HANG_AFTER: the kernel of this number (from 1) never ends; 0: none */
-	uint64_t driver_version; /* CUDASIM_DRIVER_VERSION */
 	uint64_t cupti_version; /* CUDASIM_CUPTI_VERSION */
-	uint64_t zero_times;    /* CUDASIM_CUPTI_ZERO_TIMES: with a timestamp callback, kernels get start = end = 0 */
 	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: all times stay on CLOCK_REALTIME */
-	uint64_t enable_error;  /* CUDASIM_CUPTI_ENABLE_ERROR: error that cuptiActivityEnable returns */
 	uint64_t ignore_for_gpu; /* CUDASIM_CUPTI_GPU_REALTIME: API times by the callback, GPU times on CLOCK_REALTIME */
-	uint64_t enable_error_kind; /* CUDASIM_CUPTI_ENABLE_ERROR_KIND: the only kind that gets this error; 0: all kinds */
-	uint64_t register_error; /* CUDASIM_CUPTI_REGISTER_ERROR: error that cuptiActivityRegisterCallbacks returns */
 	uint64_t zero_every;    /* CUDASIM_CUPTI_ZERO_EVERY: one GPU record in this many has no times; 0: none */
 	uint64_t starves;       /* CUDASIM_CUPTI_STARVES: late switching waits until nobody was inside CUDA for so many us */
 	uint64_t finalize_check; /* CUDASIM_FINALIZE_CHECK: cuptiFinalize aborts while a thread is inside CUDA */

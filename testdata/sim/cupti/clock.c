@@ -39,11 +39,6 @@ static void start(void)
 		atomic_store(&offset, difference(realtime));
 }
 
-bool cupti_has_callback(void)
-{
-	return atomic_load(&callback) != NULL;
-}
-
 uint64_t cupti_gpu_time(uint64_t mono)
 {
 	pthread_once(&once, start);

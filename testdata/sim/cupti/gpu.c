@@ -9,12 +9,10 @@
 static _Atomic int64_t grids;
 
 /* Without room for times on the device CUPTI leaves out start and end. */
-static bool timeless(const struct sim_work *w)
+static bool timeless(void)
 {
 	static _Atomic uint64_t count;
 	uint64_t every = sim_config()->zero_every;
-	if (w->type == SIM_KERNEL && sim_config()->zero_times && cupti_has_callback())
-		return true;
 	return every && (atomic_fetch_add(&count, 1) + 1) % every == 0;
 }
 
@@ -26,7 +24,7 @@ struct times {
  * had not begun. */
 static struct times times_of(const struct sim_work *w, bool running)
 {
-	if (timeless(w))
+	if (timeless())
 		return (struct times){0, 0};
 	return (struct times){w->start ? cupti_gpu_time(w->start) : 0, running ? 0 : cupti_gpu_time(w->end)};
 }

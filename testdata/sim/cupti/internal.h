@@ -37,7 +37,6 @@ void cupti_reattach(void); /* after kinds were switched on or off */
 /* clock.c */
 uint64_t cupti_clock(void);             /* the clock of API records */
 uint64_t cupti_gpu_time(uint64_t mono); /* a time of the GPU's clock on that clock */
-bool cupti_has_callback(void);
 
 /* store.c: copies a record into the calling thread's buffer. */
 void cupti_store(const void *record, size_t size);

@@ -161,9 +161,6 @@ static CUptiResult change(uint32_t kind, bool on)
 									     : CUPTI_ERROR_NOT_COMPATIBLE;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
-	uint64_t only = sim_config()->enable_error_kind;
-	if (on && sim_config()->enable_error && (!only || only == kind))
-		return (CUptiResult)sim_config()->enable_error;
 	begins();
 	cupti_await_lock();
 	set_kind(kind, on);

@@ -192,8 +192,6 @@ CUPTI(cuptiActivityRegisterCallbacks, (CUptiBufferRequested request_fn, CUptiBuf
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (!cupti_hook() || cupti_forked())
 		return CUPTI_ERROR_NOT_INITIALIZED;
-	if (sim_config()->register_error)
-		return (CUptiResult)sim_config()->register_error;
 	if (cupti_worker_start())
 		return CUPTI_ERROR_OUT_OF_MEMORY;
 	atomic_store(&requested, request_fn);

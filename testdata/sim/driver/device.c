@@ -40,7 +40,7 @@ int sim_device_info(int ordinal, struct sim_device_info *info)
 	*info = (struct sim_device_info){
 		.id = (uint32_t)ordinal,
 		.name = DEVICE_NAME,
-		.memory = sim_config()->memory_mb << 20,
+		.memory = SIM_MEMORY,
 		.bandwidth = 4814304000u,
 		.multiprocessors = 132,
 		.major = 9,
@@ -108,7 +108,7 @@ static CUresult device_memory(size_t *bytes, CUdevice dev)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!valid(dev))
 		return CUDA_ERROR_INVALID_DEVICE;
-	*bytes = sim_config()->memory_mb << 20;
+	*bytes = SIM_MEMORY;
 	return CUDA_SUCCESS;
 }
 

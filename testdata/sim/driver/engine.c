@@ -190,7 +190,7 @@ static bool value_ready(const struct sim_value_work *v, uint64_t *start)
 /* Sets the earliest start of w. False: not known yet. */
 static bool ready(struct CUstream_st *s, struct sim_work *w, uint64_t *start)
 {
-	*start = max(atomic_load_explicit(&s->available, memory_order_relaxed), w->submit + sim_config()->latency_ns);
+	*start = max(atomic_load_explicit(&s->available, memory_order_relaxed), w->submit + SIM_LATENCY_NS);
 	if (!legacy_ready(s, w->submit, start))
 		return false;
 	if (w->type == SIM_WAIT) {

@@ -111,7 +111,7 @@ static CUresult driver_version(int *version)
 {
 	if (!version)
 		return CUDA_ERROR_INVALID_VALUE;
-	*version = (int)sim_config()->driver_version;
+	*version = 13000;
 	return CUDA_SUCCESS;
 }
 

@@ -52,7 +52,7 @@ static bool insert(const struct sim_block *b)
 
 static CUresult remember(const struct sim_block *b)
 {
-	uint64_t limit = (sim_config()->memory_mb << 20) * sim_config()->devices;
+	uint64_t limit = SIM_MEMORY * sim_config()->devices;
 	size_t counted = b->kind == SIM_PINNED ? 0 : b->mapped;
 	pthread_rwlock_wrlock(&mu);
 	bool done = used + counted <= limit && insert(b);
@@ -69,7 +69,7 @@ CUresult sim_memory_new(size_t size, enum sim_memory kind, CUmemoryPool pool, un
 		return CUDA_ERROR_INVALID_VALUE;
 	if (!ctx)
 		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
-	if (size > sim_config()->memory_mb << 20)
+	if (size > SIM_MEMORY)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	size_t mapped = (size + 4095) & ~(size_t)4095;
 	char *p = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -194,7 +194,7 @@ static CUresult memory_info(size_t *free_bytes, size_t *total)
 {
 	if (!free_bytes || !total)
 		return CUDA_ERROR_INVALID_VALUE;
-	*total = sim_config()->memory_mb << 20;
+	*total = SIM_MEMORY;
 	pthread_rwlock_rdlock(&mu);
 	*free_bytes = used < *total ? *total - used : 0;
 	pthread_rwlock_unlock(&mu);

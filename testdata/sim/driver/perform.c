@@ -6,7 +6,7 @@ static _Atomic uint64_t kernels;
 
 static uint64_t transfer_ns(uint64_t bytes, uint64_t mb_s)
 {
-	return sim_config()->copy_ns + bytes * 1000 / mb_s;
+	return SIM_COPY_NS + bytes * 1000 / mb_s;
 }
 
 static uint64_t kernel_duration(const struct sim_kernel *k)
@@ -19,16 +19,15 @@ static uint64_t kernel_duration(const struct sim_kernel *k)
 
 uint64_t sim_work_duration(const struct sim_work *w)
 {
-	const struct sim_config *c = sim_config();
 	switch (w->type) {
 	case SIM_KERNEL:
 		return kernel_duration(w->kernel.kernel);
 	case SIM_COPY:
 		return transfer_ns(w->copy.width * w->copy.height * w->copy.depth,
 				   sim_on_device(w->copy.src_kind) && sim_on_device(w->copy.dst_kind)
-					   ? c->device_mb_s : c->host_mb_s);
+					   ? SIM_DEVICE_MB_S : SIM_HOST_MB_S);
 	case SIM_SET:
-		return transfer_ns(w->set.width * w->set.height * w->set.unit, c->device_mb_s);
+		return transfer_ns(w->set.width * w->set.height * w->set.unit, SIM_DEVICE_MB_S);
 	default:
 		return 0;
 	}

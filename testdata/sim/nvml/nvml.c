@@ -124,7 +124,7 @@ EXPORT int nvmlDeviceGetUtilizationRates(void *device, unsigned *rates)
 EXPORT int nvmlDeviceGetMemoryInfo(void *device, uint64_t *memory)
 {
 	(void)device;
-	memory[0] = sim_config()->memory_mb << 20;
+	memory[0] = SIM_MEMORY;
 	memory[2] = 1u << 30;
 	memory[1] = memory[0] - memory[2];
 	return 0;
