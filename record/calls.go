@@ -289,19 +289,13 @@ type MemorySource string
 // The values of a MemorySource.
 const (
 	MemoryCalls MemorySource = "calls" // CUPTI's callbacks for the driver's functions that allocate and free
-	// CUPTI's records of allocations (kind MEMORY), where calls are not probed. Never unasked: they can kill a program.
-	// Once it has allocated in the order of a stream, cudaFreeAsync of memory of cudaMalloc, which is legal, is a SIGSEGV
-	// inside libcupti (H200, CUPTI 13.0.1, driver 580.159.04; testdata/gpu/allocations.cu, "mixed").
-	MemoryCUPTI MemorySource = "cupti"
-	MemoryNone  MemorySource = "none" // nothing, where calls are not probed
+	MemoryNone  MemorySource = "none"  // nothing, where calls are not probed
 )
 
 // describeMemory logs what tells what the program has allocated.
 func (c *calls) describeMemory() {
 	callbacks := c.callbacks()
 	switch left := cudaapi.WithoutMemory(c.opts.Functions); {
-	case callbacks && c.opts.Memory == MemoryCUPTI:
-		c.log.Add(&tracelog.Meta{Key: tracelog.MetaMemory, Value: tracelog.MemoryOfCUPTI})
 	case callbacks && c.opts.Memory != MemoryCalls:
 		c.withoutMemory("calls are not probed, and --memory none leaves CUPTI's callbacks out")
 	case !callbacks && c.source == CallsNone:

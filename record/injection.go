@@ -170,9 +170,6 @@ func (s *session) config(p *recordedProcess) cupti.GoConfig {
 	if !work {
 		c.Records = cupti.RecordCalls
 	}
-	if s.calls.callbacks() && s.opts.Memory == MemoryCUPTI {
-		c.Records |= cupti.RecordMemory
-	}
 	c.Shown = s.calls.shown()
 	switch {
 	case s.calls.source == CallsCUPTI:

@@ -34,8 +34,7 @@ func TestAllocatedMemory(t *testing.T) {
 		"its last":   {[]string{"--calls", "cupti", "--last", "1h", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"any kind":   {[]string{"--calls", "cupti", sim("functions")}, 4 << 20, []string{"device 4194304 14 14 0 4208836", "managed 4096 1 1 0 4096", "pinned 8192 1 1 0 8192"}, ""},
 		"unwanted":   {[]string{"--calls", "cupti", "--memory", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not probed, and --memory none leaves CUPTI's callbacks out"},
-		"of CUPTI":   {[]string{"--calls", "cupti", "--memory", "cupti", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
-		"no GPU":     {[]string{"--calls", "cupti", "--memory", "cupti", "--gpu", "none", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
+		"no GPU":     {[]string{"--calls", "cupti", "--gpu", "none", sim("vectoradd")}, 600000, []string{"device 600000 3 3 0 600000"}, ""},
 		"no calls":   {[]string{"--calls", "none", sim("vectoradd")}, 0, nil, "not recorded: calls are not recorded"},
 		"left out":   {[]string{"--no-probe", "cuMemFree_v2", sim("vectoradd")}, 0, nil, "not recorded: cuMemFree_v2 is not probed"},
 		"launches":   {[]string{"--api", "minimal", sim("vectoradd")}, 0, nil, "not recorded: cuMemAlloc_v2 and 22 other functions that allocate or free are not probed"},
@@ -84,16 +83,11 @@ func usesOf(t *testing.T, r recording) (uses []string) {
 }
 
 // A program says what it has allocated, on several threads and GPUs and in two processes, and what it has not freed. All
-// sources have all of it, to the byte, and where it was allocated. CUPTI's records lack what is allocated in the order of
-// a stream, and say so.
+// sources have all of it, to the byte, and where it was allocated.
 func TestAllocationsOfAllSources(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{nil, {"arrays", "mixed"}, {"vmm", "devices", "ipc"}} {
-		for source, options := range map[string][]string{"uprobe": {"--calls", "uprobe"}, "callbacks": {"--calls", "cupti"},
-			"cupti": {"--calls", "cupti", "--memory", "cupti"}} {
-			if source == "cupti" && slices.Contains(args, "vmm") {
-				continue // its records have no physical memory
-			}
+		for source, options := range map[string][]string{"uprobe": {"--calls", "uprobe"}, "callbacks": {"--calls", "cupti"}} {
 			t.Run(strings.Join(append(args, source), " "), func(t *testing.T) {
 				t.Parallel()
 				r := recordProgram(t, slices.Concat([]string{"--no-convert"}, options,
@@ -120,15 +114,12 @@ func TestAllocationsOfAllSources(t *testing.T) {
 				if len(want) != rows || ordered == 0 {
 					t.Fatalf("it says %q", r.stdout)
 				}
-				if source != "cupti" {
-					want[0] = withMore(t, want[0], ordered, bytes)
-				}
+				want[0] = withMore(t, want[0], ordered, bytes)
 				slices.Sort(want)
 				if diff := gocmp.Diff(want, usesOf(t, r)); diff != "" {
 					t.Errorf("memory (-want +got):\n%s", diff)
 				}
-				lacks := fmt.Sprintf("CUPTI's records lack the memory of %d calls such as cudaMallocAsync", ordered)
-				if (r.MemoryLacks == lacks) != (source == "cupti") || r.PeakDevice != peak {
+				if r.MemoryLacks != "" || r.PeakDevice != peak {
 					t.Errorf("a peak of %d bytes, want %d; it lacks %q", r.PeakDevice, peak, r.MemoryLacks)
 				}
 				holders := printedStats(t, r.base+".cudatrace", "--report", "memory_holders", "--format", "csv")
@@ -136,8 +127,7 @@ func TestAllocationsOfAllSources(t *testing.T) {
 					t.Errorf("holders of other libraries, or of none:\n%s", holders)
 				}
 				room := printedStats(t, r.base+".cudatrace", "--report", "out_of_memory", "--format", "csv")
-				asked := map[string]string{"cupti": ",,"}[source]
-				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, cmp.Or(asked, ",false,")) ||
+				if !strings.Contains(room, ",allocations,,3145728,1,") || !strings.Contains(room, ",false,") ||
 					strings.Count(room, "\n") != 2 {
 					t.Errorf("held when there was no memory:\n%s", room)
 				}

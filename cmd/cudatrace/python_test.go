@@ -340,7 +340,6 @@ func TestPythonHolders(t *testing.T) {
 	oldest, newest := interpreters[0].Path, interpreters[len(interpreters)-1].Path
 	for i, c := range []struct{ interpreter, options string }{
 		{oldest, ""}, {newest, ""}, {newest, "--calls uprobe"}, {newest, "--last 1h"}, {newest, "--calls cupti"},
-		{newest, "--calls cupti --memory cupti"},
 	} {
 		t.Run(fmt.Sprint(i, " ", c.options), func(t *testing.T) {
 			t.Parallel()

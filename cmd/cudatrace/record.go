@@ -105,8 +105,7 @@ func recordFlags() []cli.Flag {
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "memory", Value: string(record.MemoryCalls),
-			Usage: "`calls|cupti|none`: source of figures of memory where calls are not probed: CUPTI's callbacks, or its " +
-				"records of allocations, which crash a program that frees memory of cudaMalloc with cudaFreeAsync (docs/calls.md)",
+			Usage: "`calls|none`: source of figures of memory where calls are not probed: CUPTI's callbacks (docs/calls.md)",
 		},
 		&cli.StringFlag{
 			Category: whatGroup, Name: "pytorch", Value: string(record.PyTorchAuto),
@@ -566,7 +565,7 @@ func recordSources(c *cli.Context, o *record.Options) error {
 	o.PythonAsked = c.IsSet("python")
 	if c.String("pytorch") != "" { // top has no such option, nor the next
 		errs[9] = pytorch(c, o)
-		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryCUPTI, record.MemoryNone)
+		o.Memory, errs[10] = oneOf(c, "memory", record.MemoryCalls, record.MemoryNone)
 	}
 	if err := cmp.Or(errs[:]...); err != nil {
 		return usagef(recordName, "record: %v", err)

@@ -21,9 +21,6 @@ const (
 	// RecordWork is kernels, memcpys and memsets; devices, contexts, streams, pools of memory; CUPTI's own time.
 	RecordWork Records = recordsWork << 1
 	RecordNVTX Records = recordsNvtx << 1 // marks, ranges and names
-	// RecordMemory is allocations and releases, without those in the order of a stream. The record of an allocation comes
-	// when it is released, or at the process's end.
-	RecordMemory Records = recordsMemory << 1
 
 	DefaultRecords = RecordCalls | RecordWork | RecordNVTX
 )

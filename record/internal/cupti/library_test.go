@@ -239,7 +239,7 @@ var (
 )
 
 var recordGroups = map[string]Records{
-	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_NVTX": RecordNVTX, "CT_RECORDS_MEMORY": RecordMemory,
+	"CT_RECORDS_WORK": RecordWork, "CT_RECORDS_NVTX": RecordNVTX,
 }
 
 func activityKinds(t *testing.T) []activityKind {
@@ -298,7 +298,7 @@ func allOn(t *testing.T, groups Records) int {
 // TestRecords checks what each choice of records switches on.
 func TestRecords(t *testing.T) {
 	t.Parallel()
-	for _, records := range []Records{0, DefaultRecords, RecordCalls, RecordWork, RecordNVTX, RecordMemory, DefaultRecords | RecordMemory} {
+	for _, records := range []Records{0, DefaultRecords, RecordCalls, RecordWork, RecordNVTX} {
 		t.Run(fmt.Sprint(records), func(t *testing.T) {
 			t.Parallel()
 			groups := records
@@ -322,7 +322,7 @@ func TestKindRefused(t *testing.T) {
 	for _, k := range activityKinds(t) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordMemory})
+			s := newStage(t, Options{}, GoConfig{})
 			s.run(t, play{"program", []string{"return", "2", "10"}, []string{fmt.Sprintf("FAKE_FAIL=kind %02d", k.number)}})
 			words := "cuptiActivityEnable of records of kind " + k.name + " failed: FAKE_ERROR (error 999)"
 			if k.essential {

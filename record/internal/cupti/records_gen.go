@@ -21,7 +21,6 @@ var records = [...]recordKind{
 	tracelog.KindOverhead:     {32, decodeOverhead},
 	tracelog.KindMarker:       {32, decodeMarker},
 	tracelog.KindName:         {24, decodeName},
-	tracelog.KindMemory:       {48, decodeMemory},
 	tracelog.KindMemoryPool:   {72, decodeMemoryPool},
 	tracelog.KindNCCLCall:     {48, decodeNCCLCall},
 	tracelog.KindOperatorSpan: {32, decodeOperatorSpan},
@@ -40,7 +39,6 @@ type decoded struct {
 	overhead     tracelog.Overhead
 	marker       tracelog.Marker
 	name         tracelog.Name
-	memory       tracelog.Memory
 	memoryPool   tracelog.MemoryPool
 	ncclCall     tracelog.NCCLCall
 	operatorSpan tracelog.OperatorSpan
@@ -283,29 +281,6 @@ func decodeName(d *decoder, b []byte) error {
 		return err
 	}
 	d.counts.objects++
-	d.sink.Add(x)
-	return nil
-}
-
-func decodeMemory(d *decoder, b []byte) error {
-	x := &d.memory
-	_ = b[47]
-	x.PID = d.pid
-	x.Operation = le.Uint32(b[4:])
-	x.Time = d.shift.host(le.Uint64(b[8:]))
-	x.Address = le.Uint64(b[16:])
-	x.Bytes = le.Uint64(b[24:])
-	x.MemoryKind = le.Uint32(b[32:])
-	x.Device = le.Uint32(b[36:])
-	x.Context = le.Uint32(b[40:])
-	x.TID = 0
-	x.Stream = 0
-	x.Correlation = 0
-	x.Async = 0
-	x.Pool = 0
-	x.PoolSize = 0
-	x.PoolUsed = 0
-	d.counts.extras++
 	d.sink.Add(x)
 	return nil
 }

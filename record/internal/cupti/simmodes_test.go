@@ -222,20 +222,6 @@ func TestSimulatedRangeMissed(t *testing.T) {
 	}
 }
 
-// TestSimulatedAllocations has two records of an allocation that is freed, one of another. Nothing comes of those from
-// pools and of a module's own.
-func TestSimulatedAllocations(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, Options{}, GoConfig{Records: DefaultRecords | RecordMemory})
-	line := s.runSim(t, "truth device", "allocations", nil, "arrays", "mixed")
-	var peak, allocations, frees uint64
-	must.Get(fmt.Sscanf(line, "truth device peak=%d allocations=%d frees=%d", &peak, &allocations, &frees))(t)
-	const others = 2 + 1 + 2 // pinned and managed memory
-	if got := s.counts["memory"]; got != allocations+frees+others || len(s.lost) != 0 || len(s.notes) != 0 {
-		t.Errorf("%d records of %d allocations and %d frees, %v was lost, notes %q", got, allocations, frees, s.lost, s.notes)
-	}
-}
-
 // TestSimulatedMemory has memory of all kinds allocated and freed, and pools made: no record of memory arrives that was
 // not asked for.
 func TestSimulatedMemory(t *testing.T) {

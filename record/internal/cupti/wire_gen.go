@@ -85,7 +85,6 @@ const (
 	died                                  = 1073741824
 	recordsWork                           = 1
 	recordsNvtx                           = 2
-	recordsMemory                         = 4
 	statusOff                             = 0
 	statusOn                              = 1
 	statusTaken                           = 2

@@ -172,7 +172,6 @@ var malformedBatches = []struct {
 	{"mark-huge", "a text of 4294967295 bytes", record(tracelog.KindMarker, 43, 1000, 0, 2, 1, 0xffffffff, 0)},
 	{"mark-of-unknown-domain", "never sent", markerRecord(1, 3, "a")},
 	{"name-not-sent", "never sent", record(tracelog.KindName, 5, 13, 1, 2, 1)},
-	{"memory-too-short", "in 40 bytes", record(tracelog.KindMemory, 1, 1000, 0, 0x1000, 0, 64, 0, 3)},
 	{"pool-too-short", "in 16 bytes", record(tracelog.KindMemoryPool, 1, 2, 3)},
 	{"string-huge", "a name of 4294967295 bytes", record(tracelog.KindString, 1, 0xffffffff, 0)},
 }
@@ -331,7 +330,6 @@ func seeds() map[string][]byte {
 		"extras": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"),
 			record(tracelog.KindOverhead, 1<<16, 1000, 0, 1500, 0, 2, 43),
 			markerRecord(9, 1, "step 7"), markerRecord(9, 1, ""), record(tracelog.KindName, 5, 13, 1, 2, 1),
-			record(tracelog.KindMemory, 1, 1000, 0, 0x1000, 0, 64, 0, 3, 0, 1, 0), record(tracelog.KindMemory, 9, 0xffffffff, 0xffffffff, 0, 0, 0xffffffff, 0xffffffff, 99, 0xffffffff, 1, 0),
 			record(tracelog.KindMemoryPool, 3, 1000, 0, 0x9000, 0, 4096, 0, 64, 0, 32, 0, 1024, 0, 1, 2, 7, 0),
 			record(tracelog.KindNCCLCall, 43, 1000, 0, 1, 2, 4096, 0, 1, 7, 2, 1)))),
 		"names": stream(appendFrame(nil, msgBatch, concat(stringRecord(1, "a"), stringRecord(2, "b")))),

@@ -12,7 +12,6 @@ static const struct sim_client client = {
 	.work = cupti_on_work,
 	.context = cupti_on_context,
 	.stream = cupti_on_stream,
-	.memory = cupti_on_memory,
 	.pool = cupti_on_pool,
 };
 

@@ -32,8 +32,6 @@ CUPTI(cuptiActivityFlushAll, (uint32_t flag))
 		return CUPTI_SUCCESS;
 	uint64_t start = cupti_clock();
 	cupti_hook()->drain(flag & FLUSH_FORCED);
-	if (flag & FLUSH_FORCED)
-		cupti_flush_memory();
 	cupti_hand_over();
 	CUptiResult r = cupti_worker_wait();
 	if (sim_config()->slow_flush_ms)

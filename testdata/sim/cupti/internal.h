@@ -56,8 +56,6 @@ void cupti_on_enter(struct sim_frame *f);
 void cupti_on_exit(struct sim_frame *f, int result);
 void cupti_on_context(const struct sim_context_info *c);
 void cupti_on_stream(const struct sim_stream_info *s);
-void cupti_on_memory(const struct sim_memory_info *m);
-void cupti_flush_memory(void); /* memory.c: records of allocations that are not released */
 void cupti_on_pool(const struct sim_pool_info *p);
 void cupti_announce(uint32_t kind); /* existing objects, when their kind is switched on */
 uint32_t cupti_thread_id(void);

@@ -33,8 +33,8 @@ static const struct {
 	[39] = {true, 0}, /* EXTERNAL_CORRELATION */
 	[47] = {true, 0}, /* OPENMP */
 	[48] = {true, 0}, /* INTERNAL_LAUNCH_API */
-	[CUPTI_KIND_MEMORY] = {true, sizeof(CUptiAllocation)},
-	[CUPTI_KIND_MEMORY2] = {true, sizeof(CUptiMemory)},
+	[CUPTI_KIND_MEMORY] = {true, 0},
+	[CUPTI_KIND_MEMORY2] = {true, 0},
 	[CUPTI_KIND_MEMORY_POOL] = {true, sizeof(CUptiMemoryPool)},
 	[51] = {true, 0}, /* GRAPH_TRACE */
 	[52] = {true, 0}, /* JIT */

@@ -31,7 +31,6 @@ static size_t format_size(int format)
 static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
 {
 	void *base;
-	struct sim_block b;
 	size_t element = d ? format_size(d->Format) * d->NumChannels : 0;
 	if (!out || !element || !d->Width || d->NumChannels > 4)
 		return CUDA_ERROR_INVALID_VALUE;
@@ -44,8 +43,6 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
 		sim_memory_drop(base);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	if (sim_memory_find(base, &b))
-		sim_report_memory(SIM_ALLOCATED, &b, NULL);
 	a->base = base;
 	a->width = d->Width * element;
 	a->height = height;

@@ -42,38 +42,17 @@ static void leave(struct sim_frame *f, int result)
 		client->exit(f, result);
 }
 
-static struct sim_pool_info pool_info(enum sim_pool_op op, CUmemoryPool p, uint64_t keep)
-{
-	return (struct sim_pool_info){
-		.op = op, .correlation = sim_correlation(), .device = (uint32_t)p->device, .address = (uint64_t)p->base,
-		.size = atomic_load(&p->reserved), .threshold = atomic_load(&p->threshold),
-		.used = atomic_load(&p->used), .keep = keep,
-	};
-}
-
 void sim_report_pool(enum sim_pool_op op, CUmemoryPool p, uint64_t keep)
 {
 	const struct sim_client *client = sim_client();
 	if (!client || !current)
 		return;
-	struct sim_pool_info info = pool_info(op, p, keep);
-	client->pool(&info);
-}
-
-void sim_report_memory(enum sim_memory_op op, const struct sim_block *b, const struct CUstream_st *s)
-{
-	const struct sim_client *client = sim_client();
-	struct sim_pool_info pool;
-	if (!client || !current)
-		return;
-	if (b->pool)
-		pool = pool_info(SIM_POOL_CREATED, b->pool, 0);
-	struct sim_memory_info info = {
-		.op = op, .kind = (uint32_t)b->kind, .correlation = current->correlation, .device = (uint32_t)b->device,
-		.context = b->context ? b->context->id : 0, .stream = s ? s->id : UINT32_MAX,
-		.address = (uint64_t)b->start, .bytes = b->size, .pool = b->pool ? &pool : NULL,
+	struct sim_pool_info info = {
+		.op = op, .correlation = sim_correlation(), .device = (uint32_t)p->device, .address = (uint64_t)p->base,
+		.size = atomic_load(&p->reserved), .threshold = atomic_load(&p->threshold),
+		.used = atomic_load(&p->used), .keep = keep,
 	};
-	client->memory(&info);
+	client->pool(&info);
 }
 
 SIM_EXPORT struct sim_hook cudasim_hook = {

@@ -101,7 +101,6 @@ uint32_t sim_correlation(void);
 void sim_note_kernel(const char *name); /* the kernel that this call launches, for callbacks */
 struct sim_block;
 struct CUstream_st;
-void sim_report_memory(enum sim_memory_op op, const struct sim_block *b, const struct CUstream_st *s);
 void sim_report_pool(enum sim_pool_op op, CUmemoryPool pool, uint64_t keep);
 static inline const struct sim_client *sim_client(void)
 {

@@ -154,7 +154,6 @@ CUresult sim_memory_free(void *p, enum sim_memory kind)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (ctx)
 		sim_context_wait(ctx);
-	sim_report_memory(SIM_RELEASED, &b, NULL);
 	return sim_memory_drop(p);
 }
 
@@ -203,11 +202,7 @@ static CUresult memory_info(size_t *free_bytes, size_t *total)
 
 static CUresult alloc(void **p, size_t n, enum sim_memory kind, unsigned flags)
 {
-	struct sim_block b;
-	CUresult r = sim_memory_new(n, kind, NULL, flags, p);
-	if (!r && sim_memory_find(*p, &b))
-		sim_report_memory(SIM_ALLOCATED, &b, NULL);
-	return r;
+	return sim_memory_new(n, kind, NULL, flags, p);
 }
 
 #define PITCH 512 /* alignment of rows, bytes */
@@ -222,11 +217,7 @@ static CUresult alloc_pitch(CUdeviceptr *p, size_t *pitch, size_t width, size_t 
 
 static CUresult register_host(void *p, size_t n, unsigned flags)
 {
-	struct sim_block b;
-	CUresult r = sim_memory_adopt(p, n, SIM_PINNED, flags);
-	if (!r && sim_memory_find(p, &b))
-		sim_report_memory(SIM_ALLOCATED, &b, NULL);
-	return r;
+	return sim_memory_adopt(p, n, SIM_PINNED, flags);
 }
 
 static CUresult unregister_host(void *p)
@@ -234,7 +225,6 @@ static CUresult unregister_host(void *p)
 	struct sim_block b;
 	if (!sim_memory_find(p, &b) || b.start != (char *)p || b.mapped || b.kind != SIM_PINNED)
 		return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-	sim_report_memory(SIM_RELEASED, &b, NULL);
 	return sim_memory_disown(p);
 }
 

@@ -117,14 +117,13 @@ void sim_pool_gives_back(CUmemoryPool p, size_t size)
 		atomic_fetch_sub(&p->used, size);
 }
 
-static CUresult allocate(CUdeviceptr *out, size_t n, CUmemoryPool p, const struct CUstream_st *s)
+static CUresult allocate(CUdeviceptr *out, size_t n, CUmemoryPool p)
 {
 	struct sim_block b;
 	CUresult r = valid(p) ? sim_memory_new(n, SIM_DEVICE_MEMORY, p, 0, (void **)out) : CUDA_ERROR_INVALID_VALUE;
 	if (r || !sim_memory_find((void *)*out, &b))
 		return r;
 	takes(p, b.mapped);
-	sim_report_memory(SIM_ALLOCATED, &b, s);
 	return CUDA_SUCCESS;
 }
 
@@ -135,7 +134,7 @@ static CUresult alloc_async(CUdeviceptr *out, size_t n, CUmemoryPool p, bool any
 	CUresult r = sim_stream_resolve(stream, which, &s);
 	if (!r && any)
 		r = of_device(&p, s->ctx->device, chosen);
-	return r ? r : allocate(out, n, p, s);
+	return r ? r : allocate(out, n, p);
 }
 
 static CUresult free_async(CUdeviceptr p, CUstream stream, enum sim_default_stream which)
@@ -152,7 +151,6 @@ static CUresult free_async(CUdeviceptr p, CUstream stream, enum sim_default_stre
 		return r;
 	w->free = (void *)p;
 	sim_submit_commit(s);
-	sim_report_memory(SIM_RELEASED, &b, s);
 	return CUDA_SUCCESS;
 }
 

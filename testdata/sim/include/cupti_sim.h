@@ -219,26 +219,6 @@ typedef struct CUPTI_RECORD {
 } CUptiOverhead;
 
 typedef struct CUPTI_RECORD {
-	uint32_t kind, memoryKind;
-	uint64_t address, bytes, start, end, allocPC, freePC;
-	uint32_t processId, deviceId, contextId, pad;
-	const char *name;
-} CUptiAllocation;
-
-typedef struct CUPTI_RECORD {
-	uint32_t kind, memoryOperationType, memoryKind, correlationId;
-	uint64_t address, bytes, timestamp, PC;
-	uint32_t processId, deviceId, contextId, streamId;
-	const char *name;
-	uint32_t isAsync, pad1;
-	struct {
-		uint32_t type, pad2;
-		uint64_t address, releaseThreshold, size, utilizedSize;
-	} pool;
-	const char *source;
-} CUptiMemory;
-
-typedef struct CUPTI_RECORD {
 	uint32_t kind, memoryPoolOperationType, memoryPoolType, correlationId, processId, deviceId;
 	uint64_t minBytesToKeep, address, size, releaseThreshold, timestamp, utilizedSize;
 	uint8_t isManagedPool, pad2[7];
@@ -251,10 +231,6 @@ _Static_assert(offsetof(CUptiMarker, name) == 40, "CUpti_ActivityMarker2");
 _Static_assert(sizeof(CUptiMarkerData) == 40, "CUpti_ActivityMarkerData2");
 _Static_assert(sizeof(CUptiOverhead) == 56, "CUpti_ActivityOverhead3");
 _Static_assert(offsetof(CUptiOverhead, start) == 24, "CUpti_ActivityOverhead3");
-_Static_assert(sizeof(CUptiAllocation) == 80, "CUpti_ActivityMemory");
-_Static_assert(offsetof(CUptiAllocation, deviceId) == 60, "CUpti_ActivityMemory");
-_Static_assert(sizeof(CUptiMemory) == 128, "CUpti_ActivityMemory4");
-_Static_assert(offsetof(CUptiMemory, pool) == 80, "CUpti_ActivityMemory4");
 _Static_assert(sizeof(CUptiMemoryPool) == 80, "CUpti_ActivityMemoryPool3");
 _Static_assert(offsetof(CUptiMemoryPool, address) == 32, "CUpti_ActivityMemoryPool3");
 _Static_assert(sizeof(CUptiKernel) == 216, "CUpti_ActivityKernel10");

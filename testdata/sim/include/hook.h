@@ -102,22 +102,13 @@ struct sim_work {
 	};
 };
 
-/* CUPTI's numbers for operations on memory and memory pools. */
-enum sim_memory_op { SIM_ALLOCATED = 1, SIM_RELEASED = 2 };
+/* CUPTI's numbers for operations on memory pools. */
 enum sim_pool_op { SIM_POOL_CREATED = 1, SIM_POOL_DESTROYED = 2, SIM_POOL_TRIMMED = 3 };
 
 struct sim_pool_info {
 	enum sim_pool_op op;
 	uint32_t correlation, device;
 	uint64_t address, size, threshold, used, keep; /* bytes */
-};
-
-struct sim_memory_info {
-	enum sim_memory_op op;
-	uint32_t kind; /* CUPTI's number */
-	uint32_t correlation, device, context, stream; /* stream UINT32_MAX where the call has none */
-	uint64_t address, bytes;
-	const struct sim_pool_info *pool; /* NULL: not from a pool */
 };
 
 struct sim_device_info {
@@ -147,7 +138,6 @@ struct sim_client {
 	void (*work)(const struct sim_work *work, bool running);
 	void (*context)(const struct sim_context_info *info);
 	void (*stream)(const struct sim_stream_info *info);
-	void (*memory)(const struct sim_memory_info *info);
 	void (*pool)(const struct sim_pool_info *info);
 };
 

@@ -26,7 +26,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define KIND_OVERHEAD 17u
 #define KIND_MEMCPY2 22u /* copies between devices */
 #define KIND_STREAM 37u
-#define KIND_MEMORY 45u
 #define KIND_MEMORY_POOL 50u
 
 /* CUpti_CallbackDomain */
@@ -144,20 +143,6 @@ typedef int ct_result; /* CUptiResult; 0 is success */
 #define NAME_OBJECT 8 /* CUpti_ActivityObjectKindId */
 #define NAME_NAME 24
 #define NAME_MIN 32
-
-/* CUpti_ActivityMemory, all versions: an allocation with its release */
-#define MEMORY_KIND 4
-#define MEMORY_ADDRESS 8
-#define MEMORY_BYTES 16
-#define MEMORY_START 24
-#define MEMORY_END 32 /* 0: not released */
-#define MEMORY_DEVICE 60
-#define MEMORY_CONTEXT 64
-#define MEMORY_MIN 68
-#define MEMORY_STATIC 6u /* MEMORY_KIND of what belongs to a module, as the next */
-#define MEMORY_MANAGED_STATIC 7u
-#define MEMORY_ALLOCATED 1u /* CUpti_ActivityMemoryOperationType, as the next */
-#define MEMORY_RELEASED 2u
 
 /* CUpti_ActivityMemoryPool, all versions */
 #define POOL_OPERATION 4

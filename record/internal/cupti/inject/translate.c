@@ -443,32 +443,6 @@ static void put_name(struct batch *b, const unsigned char *r)
 	append(b, &n, sizeof n, 0);
 }
 
-/*
- * CUPTI writes one record of an allocation, when it is released, or at the last flush. A module's own variables are
- * left out: nobody allocates or releases them.
- */
-static void put_memory(struct batch *b, const unsigned char *r)
-{
-	struct ct_memory m = {
-		.head = {CT_REC_MEMORY, sizeof m},
-		.operation = MEMORY_ALLOCATED,
-		.memory_kind = u32(r, MEMORY_KIND),
-		.address = u64(r, MEMORY_ADDRESS),
-		.bytes = u64(r, MEMORY_BYTES),
-		.device = u32(r, MEMORY_DEVICE),
-		.context = u32(r, MEMORY_CONTEXT),
-	};
-	if (m.memory_kind == MEMORY_STATIC || m.memory_kind == MEMORY_MANAGED_STATIC)
-		return;
-	m.time = moment(b, u64(r, MEMORY_START));
-	append(b, &m, sizeof m, m.time);
-	if (u64(r, MEMORY_END) == 0)
-		return;
-	m.operation = MEMORY_RELEASED;
-	m.time = moment(b, u64(r, MEMORY_END));
-	append(b, &m, sizeof m, m.time);
-}
-
 static void put_pool(struct batch *b, const unsigned char *r)
 {
 	bool knows_use = b->version >= CUPTI_V12_0 && b->left >= POOL_MIN_USED && u32(r, POOL_TYPE) == POOL_LOCAL;

@@ -343,7 +343,6 @@ struct ct_recorder {
 /* Groups of records beside those of calls. */
 #define CT_RECORDS_WORK 1u /* kernels, memcpys, memsets; devices, contexts, streams, pools of memory; CUPTI's own time */
 #define CT_RECORDS_NVTX 2u /* marks, ranges, names */
-#define CT_RECORDS_MEMORY 4u /* allocations and releases */
 
 /* DEPTH: how many return addresses of the chains with this innermost one are of use. */
 struct ct_depth {

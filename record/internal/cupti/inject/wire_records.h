@@ -305,27 +305,6 @@ _Static_assert(offsetof(struct ct_name, context) == 12, "name.context");
 _Static_assert(offsetof(struct ct_name, device) == 16, "name.device");
 _Static_assert(offsetof(struct ct_name, name) == 20, "name.name");
 
-/* An allocation or a release of memory. */
-struct ct_memory {
-	struct ct_head head;
-	uint32_t operation; /* CUpti_ActivityMemoryOperationType: 1 allocation, 2 release */
-	uint64_t time;
-	uint64_t address; /* address of the memory */
-	uint64_t bytes;
-	uint32_t memory_kind; /* CUpti_ActivityMemoryKind */
-	uint32_t device;
-	uint32_t context;
-	uint32_t pad;
-};
-_Static_assert(sizeof(struct ct_memory) == 48, "memory");
-_Static_assert(offsetof(struct ct_memory, operation) == 4, "memory.operation");
-_Static_assert(offsetof(struct ct_memory, time) == 8, "memory.time");
-_Static_assert(offsetof(struct ct_memory, address) == 16, "memory.address");
-_Static_assert(offsetof(struct ct_memory, bytes) == 24, "memory.bytes");
-_Static_assert(offsetof(struct ct_memory, memory_kind) == 32, "memory.memory_kind");
-_Static_assert(offsetof(struct ct_memory, device) == 36, "memory.device");
-_Static_assert(offsetof(struct ct_memory, context) == 40, "memory.context");
-
 /* The creation, the destruction or the trimming of a memory pool. */
 struct ct_memory_pool {
 	struct ct_head head;

@@ -146,7 +146,6 @@ static size_t size_of(uint32_t kind)
 	case 37: return 24;
 	case 12: case 17: return 56;
 	case 11: return 32;
-	case 45: return 80;
 	case 50: return 80;
 	case 60: return 16;
 	}
@@ -488,15 +487,6 @@ void fake_others(void)
 	set(r, 24, 114, 8), set(r, 32, 0x900000001000, 8), set(r, 40, 115, 8), set(r, 48, 116, 8), set(r, 56, now, 8);
 	set(r, 64, 117, 8); /* of no meaning: the pool is imported */
 	put(r, 50);
-	memset(r, 0, sizeof r);
-	set(r, 0, 45, 4), set(r, 4, 3, 4), set(r, 8, 0x700000001000, 8), set(r, 16, 121, 8), set(r, 24, now, 8);
-	set(r, 32, now + 11, 8), set(r, 40, 122, 8), set(r, 48, 123, 8), set(r, 56, 124, 4), set(r, 60, 125, 4), set(r, 64, 126, 4);
-	set(r, 72, (uintptr_t) "a variable", 8);
-	put(r, 45);
-	set(r, 4, 2, 4), set(r, 32, 0, 8); /* not released */
-	put(r, 45);
-	set(r, 4, 6, 4); /* a module's */
-	put(r, 45);
 	memset(r, 0, sizeof r);
 	set(r, 0, 60, 4); /* a kind that was never asked for */
 	put(r, 60);
