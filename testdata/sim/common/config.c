@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifndef SIM_CUPTI_VERSION
-#define SIM_CUPTI_VERSION 130001
-#endif
-
 static struct sim_config config;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -20,7 +16,7 @@ static const struct {
 	{"CUDASIM_KERNEL_NS", &config.kernel_ns, 2000},
 	{"CUDASIM_RETURN_NS", &config.return_ns, 0},
 	{"CUDASIM_HANG_AFTER", &config.hang_after, 0},
-	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, SIM_CUPTI_VERSION},
+	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, 130001},
 	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
 	{"CUDASIM_CUPTI_GPU_REALTIME", &config.ignore_for_gpu, 0},
 	{"CUDASIM_CUPTI_STARVES", &config.starves, 0},

@@ -78,10 +78,10 @@ CUPTI(cuptiSetThreadIdType, (uint32_t type))
 	return CUPTI_SUCCESS;
 }
 
-CUPTI(cuptiGetThreadIdType, (uint32_t *type))
+CUPTI(cuptiGetVersion, (uint32_t * version))
 {
-	if (!type)
+	if (!version)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	*type = atomic_load(&thread_id_type);
+	*version = (uint32_t)sim_config()->cupti_version;
 	return CUPTI_SUCCESS;
 }

@@ -20,7 +20,7 @@ static const struct {
 	[CUPTI_KIND_CONCURRENT_KERNEL] = {true, sizeof(CUptiKernel)},
 	[CUPTI_KIND_NAME] = {true, sizeof(CUptiName)},
 	[CUPTI_KIND_MARKER] = {true, sizeof(CUptiMarker)},
-	[CUPTI_KIND_MARKER_DATA] = {true, sizeof(CUptiMarkerData)},
+	[CUPTI_KIND_MARKER_DATA] = {true, 0},
 	[CUPTI_KIND_OVERHEAD] = {true, sizeof(CUptiOverhead)},
 	[20] = {true, 0}, /* ENVIRONMENT */
 	[CUPTI_KIND_MEMCPY2] = {true, sizeof(CUptiMemcpyPeer)},
@@ -199,17 +199,6 @@ CUPTI(cuptiActivityEnable, (uint32_t kind))
 CUPTI(cuptiActivityDisable, (uint32_t kind))
 {
 	return change(kind, false);
-}
-
-/* Records of one context cannot be switched separately here: the switch is for all contexts. */
-CUPTI(cuptiActivityEnableContext, (void *context, uint32_t kind))
-{
-	return context ? change(kind, true) : CUPTI_ERROR_INVALID_CONTEXT;
-}
-
-CUPTI(cuptiActivityDisableContext, (void *context, uint32_t kind))
-{
-	return context ? change(kind, false) : CUPTI_ERROR_INVALID_CONTEXT;
 }
 
 CUPTI(cuptiActivityEnableDriverApi, (uint32_t cbid, uint8_t on))

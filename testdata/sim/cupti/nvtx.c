@@ -7,7 +7,6 @@
 #include "internal.h"
 
 struct nvtx_domain {
-	uint32_t id; /* 1 is the default domain, which has no name */
 	const char *name;
 };
 
@@ -24,7 +23,7 @@ struct stack {
 	} *ranges;
 };
 
-static _Atomic uint32_t next_marker = 1, next_domain = 2;
+static _Atomic uint32_t next_marker = 1;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -67,23 +66,6 @@ static void marker(uint32_t flags, uint32_t id, nvtxDomainHandle_t d, const char
 	cupti_store(&r, sizeof r);
 }
 
-/* CUPTI's numbers for kinds of value: double 0, uint64 1, int64 4. */
-static uint32_t payload_kind(int32_t type)
-{
-	return type == NVTX_PAYLOAD_UINT64 ? 1 : type == NVTX_PAYLOAD_INT64 ? 4 : 0;
-}
-
-static void marker_data(uint32_t id, nvtxDomainHandle_t d, const nvtxEventAttributes_t *a)
-{
-	CUptiMarkerData r = {
-		.kind = CUPTI_KIND_MARKER_DATA, .flags = a->colorType == NVTX_COLOR_ARGB ? 2 : 0, .id = id,
-		.payloadKind = payload_kind(a->payloadType), .payload = a->payloadType ? a->payload.ullValue : 0,
-		.color = a->color, .category = a->category, .domainId = d ? d->id : 1,
-	};
-	if ((a->colorType || a->payloadType || a->category) && wanted(CUPTI_KIND_MARKER_DATA))
-		cupti_store(&r, sizeof r);
-}
-
 static const char *message(const nvtxEventAttributes_t *a)
 {
 	if (a->messageType == NVTX_MESSAGE_ASCII)
@@ -95,8 +77,6 @@ static uint32_t begin(uint32_t flags, nvtxDomainHandle_t d, const nvtxEventAttri
 {
 	uint32_t id = atomic_fetch_add(&next_marker, 1);
 	marker(flags, id, d, a ? message(a) : text);
-	if (a)
-		marker_data(id, d, a);
 	return id;
 }
 
@@ -171,7 +151,7 @@ static nvtxDomainHandle_t make_domain(const char *text)
 {
 	nvtxDomainHandle_t d = malloc(sizeof *d);
 	if (d)
-		*d = (struct nvtx_domain){atomic_fetch_add(&next_domain, 1), cupti_keep(text)};
+		*d = (struct nvtx_domain){cupti_keep(text)};
 	return d;
 }
 

@@ -90,22 +90,3 @@ CUPTI(cuptiEnableCallback, (uint32_t enable, struct CUptiSubscriber *s, uint32_t
 	atomic_store(&enabled[domain][cbid], enable != 0);
 	return CUPTI_SUCCESS;
 }
-
-CUPTI(cuptiEnableDomain, (uint32_t enable, struct CUptiSubscriber *s, uint32_t domain))
-{
-	if (!mine(s))
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	if (domain != SIM_DRIVER && domain != SIM_RUNTIME)
-		return CUPTI_SUCCESS; /* resource, synchronize, NVTX: no callbacks */
-	for (uint32_t i = 0; i < CBIDS; i++)
-		atomic_store(&enabled[domain][i], enable != 0);
-	return CUPTI_SUCCESS;
-}
-
-CUPTI(cuptiGetCallbackState, (uint32_t * enable, struct CUptiSubscriber *s, uint32_t domain, uint32_t cbid))
-{
-	if (!enable || !mine(s) || !cupti_name(domain, cbid))
-		return CUPTI_ERROR_INVALID_PARAMETER;
-	*enable = atomic_load(&enabled[domain][cbid]);
-	return CUPTI_SUCCESS;
-}

@@ -198,12 +198,6 @@ typedef struct CUPTI_RECORD {
 	const char *domain; /* NULL: the default domain */
 } CUptiMarker;
 
-typedef struct CUPTI_RECORD {
-	uint32_t kind, flags, id, payloadKind;
-	uint64_t payload;
-	uint32_t color, category, domainId, pad;
-} CUptiMarkerData;
-
 enum {
 	CUPTI_OVERHEAD_BUFFER_FLUSH = 1 << 16,
 	CUPTI_OVERHEAD_RESOURCE = 3 << 16,
@@ -228,7 +222,6 @@ _Static_assert(sizeof(CUptiName) == 32, "CUpti_ActivityName");
 _Static_assert(offsetof(CUptiName, name) == 24, "CUpti_ActivityName");
 _Static_assert(sizeof(CUptiMarker) == 56, "CUpti_ActivityMarker2");
 _Static_assert(offsetof(CUptiMarker, name) == 40, "CUpti_ActivityMarker2");
-_Static_assert(sizeof(CUptiMarkerData) == 40, "CUpti_ActivityMarkerData2");
 _Static_assert(sizeof(CUptiOverhead) == 56, "CUpti_ActivityOverhead3");
 _Static_assert(offsetof(CUptiOverhead, start) == 24, "CUpti_ActivityOverhead3");
 _Static_assert(sizeof(CUptiMemoryPool) == 80, "CUpti_ActivityMemoryPool3");
