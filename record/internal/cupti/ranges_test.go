@@ -71,7 +71,7 @@ func TestRangesOfLibrary(t *testing.T) {
 				numbered++
 			}
 		}
-		fmt.Fprintf(&want, "%d %d\n", number, number)
+		fmt.Fprintln(&want, number)
 	}
 	cmd := exec.Command(program)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(in.String()), os.Stderr

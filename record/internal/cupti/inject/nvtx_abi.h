@@ -65,7 +65,6 @@ enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
 #define NVTX_RANGE_FUNCTIONS(F) \
 	F(CORE, 4, RangeStartEx, uint64_t, (const void *a), (a), 0) \
 	F(CORE, 5, RangeStartA, uint64_t, (const char *text), (text), 0) \
-	F(CORE, 6, RangeStartW, uint64_t, (const wchar_t *text), (text), 0) \
 	F(CORE, 7, RangeEnd, void, (uint64_t id), (id), ) \
 	F(CORE, 8, RangePushEx, int, (const void *a), (a), NVTX_NO_LEVEL) \
 	F(CORE, 9, RangePushA, int, (const char *text), (text), NVTX_NO_LEVEL) \
@@ -76,9 +75,7 @@ enum { NVTX_ASCII = 1, NVTX_UNICODE = 2, NVTX_REGISTERED = 3 };
 	F(CORE2, 4, DomainRangePushEx, int, (void *d, const void *a), (d, a), NVTX_NO_LEVEL) \
 	F(CORE2, 5, DomainRangePop, int, (void *d), (d), NVTX_NO_LEVEL) \
 	F(CORE2, 10, DomainRegisterStringA, void *, (void *d, const char *text), (d, text), NULL) \
-	F(CORE2, 11, DomainRegisterStringW, void *, (void *d, const wchar_t *text), (d, text), NULL) \
-	F(CORE2, 12, DomainCreateA, void *, (const char *text), (text), NULL) \
-	F(CORE2, 13, DomainCreateW, void *, (const wchar_t *text), (text), NULL)
+	F(CORE2, 12, DomainCreateA, void *, (const char *text), (text), NULL)
 
 /* A function of ours that stands before CUPTI's in a program's table. */
 struct ct_nvtx_hook {

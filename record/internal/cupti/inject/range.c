@@ -11,6 +11,8 @@
  * Recording may be limited further, to ranges with some numbers, steps: the number at the end of the name or, without
  * one, the count of such ranges that have begun before. As in the filters of logs, the first range of a number is the
  * step.
+ *
+ * Names in wide characters select nothing: a range that is pushed with one is counted alone.
  */
 #include "range.h"
 
@@ -137,24 +139,15 @@ void ct_range_forked(void)
 	lock = (struct ct_lock){0};
 }
 
-/* A name, or its beginning, in UTF-8 or in wide characters. */
+/* A name, or its beginning, in UTF-8. */
 struct text {
-	const char *narrow;
-	const wchar_t *wide;
+	const char *bytes;
 	size_t length;
 };
 
-static struct text narrow(const char *text)
+static struct text text_of(const char *text)
 {
-	return (struct text){.narrow = text, .length = text ? strnlen(text, LONGEST) : 0};
-}
-
-static struct text wide(const wchar_t *text)
-{
-	size_t n = 0;
-	while (text && n < LONGEST && text[n])
-		n++;
-	return (struct text){.wide = text, .length = n};
+	return (struct text){.bytes = text, .length = text ? strnlen(text, LONGEST) : 0};
 }
 
 /* The character that begins a text of some bytes, and how many of them it takes. A byte that begins no character is one of its own. */
@@ -173,10 +166,8 @@ static uint32_t utf8(const char *text, size_t *bytes)
 /* The character at a place of a name; the place moves behind it. */
 static uint32_t next_of(const struct text *t, size_t *at)
 {
-	if (t->wide)
-		return (uint32_t)t->wide[(*at)++] & 0x1fffff;
 	size_t bytes = t->length - *at;
-	uint32_t c = utf8(t->narrow + *at, &bytes);
+	uint32_t c = utf8(t->bytes + *at, &bytes);
 	*at += bytes;
 	return c;
 }
@@ -247,8 +238,7 @@ static bool matches(const char *glob, const struct text *t)
 /* Whether a place of a name has one of some ASCII characters. */
 static bool is_in(const struct text *t, size_t at, const char *set)
 {
-	uint32_t c = t->wide ? (uint32_t)t->wide[at] : (unsigned char)t->narrow[at];
-	while (*set && (uint32_t)*set != c)
+	while (*set && *set != t->bytes[at])
 		set++;
 	return *set != 0;
 }
@@ -260,7 +250,7 @@ static bool is_in(const struct text *t, size_t at, const char *set)
 static int64_t selected(struct text t)
 {
 	size_t digits, stem;
-	if ((!t.narrow && !t.wide) || name[0] == 0)
+	if (!t.bytes || name[0] == 0)
 		return UNSELECTED;
 	bool is = matches(name, &t);
 	size_t whole = t.length;
@@ -275,7 +265,7 @@ static int64_t selected(struct text t)
 		return is ? COUNTED : UNSELECTED;
 	int64_t number = 0;
 	for (size_t i = digits; i < t.length; i++)
-		number = 10 * number + (t.wide ? (int64_t)t.wide[i] : (int64_t)t.narrow[i]) - '0';
+		number = 10 * number + t.bytes[i] - '0';
 	t.length = stem;
 	return is || matches(name, &t) ? number : UNSELECTED;
 }
@@ -301,7 +291,7 @@ static bool begins_step(int64_t number)
 
 static bool selects_domain(struct text t)
 {
-	return (t.narrow || t.wide) && matches(domain_name, &t);
+	return t.bytes && matches(domain_name, &t);
 }
 
 /* The place of a handle in a list of a power of two, from which on it is searched. */
@@ -365,9 +355,7 @@ static int64_t selected_message(const void *attributes)
 	memcpy(&type, (const char *)attributes + NVTX_MESSAGE_TYPE, sizeof type);
 	memcpy(&message, (const char *)attributes + NVTX_MESSAGE, sizeof message);
 	if (type == NVTX_ASCII)
-		return selected(narrow(message));
-	if (type == NVTX_UNICODE)
-		return selected(wide(message));
+		return selected(text_of(message));
 	size_t at = type == NVTX_REGISTERED ? find(strings, STRINGS, message) : STRINGS;
 	return at < STRINGS ? atomic_load(&numbers[at]) : UNSELECTED;
 }
@@ -376,7 +364,7 @@ static bool in_domain(const void *domain)
 {
 	if (domain_name[0] == '*' && domain_name[1] == 0)
 		return true;
-	return domain ? find(domains, DOMAINS, domain) < DOMAINS : selects_domain(narrow(""));
+	return domain ? find(domains, DOMAINS, domain) < DOMAINS : selects_domain(text_of(""));
 }
 
 static uint64_t this_thread(void)
@@ -557,14 +545,8 @@ static uint64_t on_RangeStartEx(const void *a)
 
 static uint64_t on_RangeStartA(const char *text)
 {
-	bool follow = start(NULL, selected(narrow(text)));
+	bool follow = start(NULL, selected(text_of(text)));
 	return started(follow, pass_RangeStartA(text));
-}
-
-static uint64_t on_RangeStartW(const wchar_t *text)
-{
-	bool follow = start(NULL, selected(wide(text)));
-	return started(follow, pass_RangeStartW(text));
 }
 
 static void on_RangeEnd(uint64_t id)
@@ -581,13 +563,13 @@ static int on_RangePushEx(const void *a)
 
 static int on_RangePushA(const char *text)
 {
-	push(NULL, selected(narrow(text)));
+	push(NULL, selected(text_of(text)));
 	return pass_RangePushA(text);
 }
 
 static int on_RangePushW(const wchar_t *text)
 {
-	push(NULL, selected(wide(text)));
+	push(NULL, UNSELECTED);
 	return pass_RangePushW(text);
 }
 
@@ -625,26 +607,13 @@ static int on_DomainRangePop(void *d)
 
 static void *on_DomainRegisterStringA(void *d, const char *text)
 {
-	return registered(pass_DomainRegisterStringA(d, text), selected(narrow(text)));
-}
-
-static void *on_DomainRegisterStringW(void *d, const wchar_t *text)
-{
-	return registered(pass_DomainRegisterStringW(d, text), selected(wide(text)));
+	return registered(pass_DomainRegisterStringA(d, text), selected(text_of(text)));
 }
 
 static void *on_DomainCreateA(const char *text)
 {
 	void *handle = pass_DomainCreateA(text);
-	if (selects_domain(narrow(text)))
-		remember(domains, DOMAINS, handle, DOMAINS_FULL);
-	return handle;
-}
-
-static void *on_DomainCreateW(const wchar_t *text)
-{
-	void *handle = pass_DomainCreateW(text);
-	if (selects_domain(wide(text)))
+	if (selects_domain(text_of(text)))
 		remember(domains, DOMAINS, handle, DOMAINS_FULL);
 	return handle;
 }

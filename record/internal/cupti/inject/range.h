@@ -6,7 +6,7 @@
 
 #include "nvtx_abi.h"
 
-#define CT_RANGE_FUNCTIONS 16
+#define CT_RANGE_FUNCTIONS 13
 extern const struct ct_nvtx_hook ct_range_hooks[CT_RANGE_FUNCTIONS];
 
 void ct_range_choose(const char *text, uint32_t length, uint64_t first, uint32_t count);

@@ -1,12 +1,11 @@
 /*
  * The rules by which the injected library selects NVTX ranges, for a test that compares them with the recorder's: reads
- * lines of four texts in hexadecimal (a glob of names, one of domains, a name, a domain), and writes a line of two numbers for each:
- * the number of the range, -1 for one without a number and -2 for one that is not selected, by narrow and by wide characters.
+ * lines of four texts in hexadecimal (a glob of names, one of domains, a name, a domain), and writes a line for each:
+ * the number of the range, -1 for one without a number and -2 for one that is not selected.
  *
  * With an argument, two threads begin ranges, the second while the first has the records switched on: it writes whether
  * they were on when each had begun.
  */
-#include <locale.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,9 +73,6 @@ int main(int argc, char **argv)
 	if (argc > 1)
 		return begin_both();
 	static char line[16 * MOST], text[TEXTS][MOST];
-	static wchar_t long_name[MOST], long_domain[MOST];
-	if (!setlocale(LC_ALL, "C.UTF-8"))
-		return 1;
 	while (fgets(line, sizeof line, stdin)) {
 		char *at = line;
 		for (int i = 0; i < TEXTS; i++, at += strcspn(at, " \n") + 1)
@@ -84,10 +80,7 @@ int main(int argc, char **argv)
 		memset(name, 0, sizeof name);
 		memcpy(name, text[GLOB], strlen(text[GLOB]));
 		domain_name = text[DOMAIN_GLOB];
-		printf("%ld ", selects(narrow(text[NAME]), narrow(text[DOMAIN])));
-		if (mbstowcs(long_name, text[NAME], MOST) == (size_t)-1 || mbstowcs(long_domain, text[DOMAIN], MOST) == (size_t)-1)
-			return 1;
-		printf("%ld\n", selects(wide(long_name), wide(long_domain)));
+		printf("%ld\n", selects(text_of(text[NAME]), text_of(text[DOMAIN])));
 	}
 	return 0;
 }
