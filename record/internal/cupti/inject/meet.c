@@ -245,7 +245,7 @@ static struct ct_go *receive_payload(int fd, uint32_t length, uint64_t deadline)
 	return payload;
 }
 
-/* The frame of GO, whose descriptors alone are kept. Each WAIT before it moves the deadline. */
+/* The frame of GO, whose descriptors alone are kept. Each WAIT before it may move the deadline. */
 static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned count, uint64_t *deadline)
 {
 	uint64_t last = *deadline + (CT_GO_MOST_MS - CT_GO_WAIT_MS) * CT_MS;
@@ -256,7 +256,8 @@ static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned coun
 		if (f->type != CT_MSG_WAIT || f->length != 0)
 			return false;
 		uint64_t later = ct_now() + CT_GO_WAIT;
-		*deadline = later < last ? later : last;
+		if (later > *deadline)
+			*deadline = later < last ? later : last;
 	}
 	return false;
 }
