@@ -30,8 +30,8 @@ type armedProgram struct {
 	out *bufio.Reader
 }
 
-// startArmed starts the simulated stack's told, or a command that becomes it. The path of its temporary folder has spaces,
-// and is as long as it may be.
+// startArmed starts the simulated stack's told, or a command that becomes it. The path of its temporary folder has
+// spaces, and is as long as it may be.
 func startArmed(t *testing.T, command ...string) *armedProgram {
 	t.Helper()
 	if len(command) == 0 {
@@ -217,8 +217,8 @@ func TestArmedDetach(t *testing.T) {
 	t.Setenv("CUDASIM_FINALIZE_CHECK", "1")
 	const detach, stay = "--detach", "--quiet=false"
 	for name, options := range map[string][]string{
-		"always": {detach, detach, detach, detach, detach, detach}, "never": {stay, stay, stay, stay, stay, stay},
-		"by turns": {stay, detach, stay, stay, detach, stay},
+		"always": {detach, detach, detach, detach}, "never": {stay, stay, stay, stay},
+		"by turns": {stay, detach, stay, detach},
 	} {
 		t.Run(name, func(t *testing.T) { testArmedDetach(t, options) })
 	}

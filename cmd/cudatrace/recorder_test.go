@@ -138,7 +138,8 @@ func TestRecorderIsSuspended(t *testing.T) {
 	b.cmd.Process.Signal(syscall.SIGCONT)
 	b.finish(t)
 	b.read(t, b.base+".cudatrace")
-	whole := recordProgram(t, "--no-convert", "--calls", "uprobe", "sh", "-c", "(echo launch 1; echo launch 30000) | "+sim("told"))
+	whole := recordProgram(t, "--no-convert", "--calls", "uprobe",
+		"sh", "-c", "(echo launch 1; echo launch 30000) | "+sim("told"))
 	if lost := b.Lost["ring_buffer"]; lost == 0 || b.Pairs+lost != whole.Pairs {
 		t.Errorf("%d calls and %d lost are not %d", b.Pairs, lost, whole.Pairs)
 	}

@@ -324,11 +324,12 @@ func TestFailing(t *testing.T) {
 	r := newRecorder(t)
 	s := Start(r.options("CUDASIM_NVML_FAIL=1", "CUDASIM_NVML_FAIL_FROM=2"))
 	begin(s, 7, 0)
+	isGPM := func(m metric.Metric) bool { return m.Name == metric.NameGPMTensor }
 	ends := map[uint64]bool{} // of rows and gaps of GPM; 0 before the first
 	wait(t, s, "GPM has a row behind the gap", func() bool {
 		if n := s.gpus.all[0]; n != nil {
 			for _, m := range n.series {
-				if slices.ContainsFunc(m.set.Metrics, func(m metric.Metric) bool { return m.Name == metric.NameGPMTensor }) {
+				if slices.ContainsFunc(m.set.Metrics, isGPM) {
 					ends[m.last] = true
 				}
 			}
