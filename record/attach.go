@@ -143,8 +143,11 @@ func lookForArmed(pids []int) []cupti.ArmedProcess {
 	return found
 }
 
-// armedWait is the longest wait for an armed process to load CUPTI.
-const armedWait = 5 * time.Second
+// Waits for an armed process: to connect, and to load CUPTI when it has.
+const (
+	armedWait = 5 * time.Second
+	armedMost = 30 * time.Second
+)
 
 // callArmed has armed processes hand over their GPU work, and says what is recorded.
 func (s *session) callArmed(armed bool) {
@@ -154,9 +157,9 @@ func (s *session) callArmed(armed bool) {
 		}
 	}
 	var with, without []int
-	late := time.Now().Add(armedWait)
+	began := time.Now()
 	for _, pid := range s.opts.PIDs {
-		if s.isCalled(pid) && s.answers(pid, late) {
+		if s.isCalled(pid) && s.answers(pid, began) {
 			with = append(with, pid)
 		} else {
 			without = append(without, pid)
@@ -165,7 +168,9 @@ func (s *session) callArmed(armed bool) {
 	if armed && s.opts.Delay == 0 {
 		s.calls.pause(false)
 	}
-	s.sayAttached(with, without)
+	if !isClosed(s.decided) {
+		s.sayAttached(with, without)
+	}
 }
 
 // sayAttached says what is recorded of which process.
@@ -250,21 +255,27 @@ func (s *session) isCalled(pid int) bool {
 
 // answers waits until a process has said what becomes of CUPTI in it, and says whether CUPTI records it, now or from
 // CUDA's start on.
-func (s *session) answers(pid int, late time.Time) bool {
-	for {
+func (s *session) answers(pid int, began time.Time) bool {
+	for looks := 0; ; looks++ {
 		answered, recorded := s.answered(uint32(pid))
 		if answered {
 			return recorded
 		}
-		p := cupti.LookForArmed(pid)
+		time.Sleep(2 * time.Millisecond)
+		if looks%16 != 0 { // the look behind this reads all of its mappings
+			continue
+		}
+		p, passed := cupti.LookForArmed(pid), time.Since(began)
 		switch {
+		case isClosed(s.decided):
+			return false
 		case p.State == cupti.ArmedFresh:
 			s.report.remark(uint32(pid),
 				fmt.Sprintf("process %d has not started CUDA yet; its GPU work is recorded when it does", pid))
 			return true
 		case p.State == cupti.NotArmed: // it has ended
 			return false
-		case time.Now().After(late):
+		case passed > armedMost, passed > armedWait && !s.server.Has(uint32(pid)):
 			what := "only its calls are recorded"
 			if s.calls.source == CallsNone {
 				what = "nothing is recorded"
@@ -272,7 +283,6 @@ func (s *session) answers(pid int, late time.Time) bool {
 			s.report.miss(uint32(pid), fmt.Sprintf("process %d: %s, although it was armed: it did not answer", pid, what))
 			return false
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 }
 

@@ -225,7 +225,9 @@ func (e hello) take(s *session) {
 func (s *session) attach(p *recordedProcess) {
 	p.step(stepAttach)
 	f := p.listener
-	p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
+	if !f.armed { // its thread that waits is ours
+		p.overdue = time.AfterFunc(f.patience(), func() { s.post(overdue{p}) })
+	}
 	s.workers.Go(func() {
 		e := located{p, f.locate(), s.findPython(f.peer.PID), procfs.Translator(int(f.peer.PID))}
 		s.beginThreads(p.pid, e.python)

@@ -91,7 +91,7 @@ func TestArmedNVTX(t *testing.T) {
 // ranges have the calls in them.
 func TestArmedPython(t *testing.T) {
 	t.Parallel()
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		folder := t.TempDir()
 		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py",
 			must.Get(filepath.Abs("../../packaging/python"))(t))

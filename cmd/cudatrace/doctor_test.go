@@ -54,7 +54,8 @@ func patients() map[string]patient {
 		// Whatever is in /tmp is hidden: the command and the program are copied to another place first.
 		"no folder": {args: []string{"/mnt/sim/bin/vectoradd"}, around: []string{"unshare", "--mount", "sh", "-c",
 			`mount -t tmpfs none /mnt && cp "$(command -v "$1")" /mnt/ && cp -r "$0" /mnt/sim && shift || exit 77
-			for d in /dev/shm /tmp /var/tmp; do mount -t tmpfs -o noexec none $d || exit 77; done; cd /; exec /mnt/cudatrace "$@"`,
+			for d in /dev/shm /tmp /var/tmp; do mount -t tmpfs -o noexec none $d || exit 77; done
+			unset TMPDIR XDG_RUNTIME_DIR; cd /; exec /mnt/cudatrace "$@"`,
 			simStack},
 			optional: true, code: exitPart, check: "folder", status: doctor.Less, found: "is mounted noexec", calls: "probes", noGPU: true},
 		"no place for the log": {attr: nobody, folder: closedFolder, code: exitFailure, check: "disk", status: doctor.Nothing, found: "no permission in folder", calls: "none", noGPU: true},

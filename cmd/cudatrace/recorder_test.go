@@ -131,17 +131,15 @@ func libraryFolder(t *testing.T, printed string) string {
 // buffers hold: what had to go is counted, call by call and record by record.
 func TestRecorderIsSuspended(t *testing.T) {
 	t.Parallel()
-	program := []string{sim("exits"), "return", "-n", "30000"}
-	b := startInBackground(t, append([]string{"--calls", "uprobe", "--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M"}, program...)...)
-	b.onDisk(t, func(s convert.Summary) bool { return s.Launches > 0 })
+	b := recordTold(t, "", "--calls", "uprobe", "--flush-interval", "10ms", "--call-buffer", "64K", "--memory-limit", "1M")
+	b.tell(t, "launch 1")
 	b.cmd.Process.Signal(syscall.SIGSTOP)
-	b.until(t, func() bool { return b.out(t) != "" }) // it has launched nearly all
+	b.tell(t, "launch 30000")
 	b.cmd.Process.Signal(syscall.SIGCONT)
-	if got := b.end(t); got != 0 {
-		t.Errorf("exit code %d", got)
-	}
+	b.finish(t)
 	b.read(t, b.base+".cudatrace")
-	whole := recordProgram(t, append([]string{"--no-convert", "--calls", "uprobe"}, program...)...)
+	whole := recordProgram(t, "--no-convert", "--calls", "uprobe",
+		"sh", "-c", "(echo launch 1; echo launch 30000) | "+sim("told"))
 	if lost := b.Lost["ring_buffer"]; lost == 0 || b.Pairs+lost != whole.Pairs {
 		t.Errorf("%d calls and %d lost are not %d", b.Pairs, lost, whole.Pairs)
 	}

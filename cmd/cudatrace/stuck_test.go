@@ -106,7 +106,7 @@ func TestStuckAll(t *testing.T) {
 			if grep -q '^process 1 (' "$D/root"; then break; fi
 		done`
 	cmd := exec.Command("sh", "-c", script)
-	cmd.Env = append(os.Environ(), "D="+dir)
+	cmd.Env = append(os.Environ(), "D="+dir, "TMPDIR="+dir) // the recorders are killed with the namespace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
 	must.Run(t, cmd)
 	if said := contents(t, filepath.Join(dir, "none")); said != "cudatrace: no process is being recorded that has called CUDA: give -p PID\nexit code 1\n" {

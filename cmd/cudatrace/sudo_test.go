@@ -183,7 +183,7 @@ func TestSudoInput(t *testing.T) {
 	must.Do(t, errors.Join(os.WriteFile(log, text, 0o600), os.Chmod(closed, 0o700), os.Chown(open, 65534, 65534)))
 	for _, args := range [][]string{{log}, {"-"}} {
 		cmd := exec.Command("cudatrace", append([]string{"convert", "-o", "x.pftrace"}, args...)...)
-		cmd.Dir, cmd.Env = open, append(os.Environ(), sudoByNobody...)
+		cmd.Dir, cmd.Env = open, append(append(os.Environ(), "TMPDIR="+open), sudoByNobody...)
 		cmd.Stdin = strings.NewReader(string(text))
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(ownedTree(t, open), "/x.pftrace -rw-r--r-- 65534:65534") {

@@ -42,7 +42,12 @@ func recordTorch(t *testing.T, base, with, program string, args ...string) {
 	cmd := pythonCommand("cudatrace", append([]string{"record", "--pytorch", with + ",memory", "--sample", "off",
 		"--no-convert", "-o", base, pythons[len(pythons)-1].Path, "testdata/python/" + program}, args...)...)
 	cmd.Env = append(cmd.Env, "SIM_C10_BYTES=200000000")
-	must.Run(t, cmd)
+	out := must.Run(t, cmd)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s", out)
+		}
+	})
 }
 
 // recordTorchMemory records testdata/python/torchmemory.py.

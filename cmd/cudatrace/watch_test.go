@@ -242,7 +242,7 @@ func TestWatchStuck(t *testing.T) {
 // The steps of a Python program tell what its windows cost, between them and in them, and windows have those steps.
 func TestWatchSteps(t *testing.T) {
 	t.Parallel()
-	pythontest.Each(t, func(t *testing.T, p pythontest.Interpreter) {
+	pythontest.OldestAndNewest(t, func(t *testing.T, p pythontest.Interpreter) {
 		module := must.Get(filepath.Abs("../../packaging/python"))(t)
 		folder := t.TempDir()
 		program := pythonCommand("cudatrace", "run", "--armed", p.Path, "testdata/python/stepping.py", module)

@@ -324,12 +324,25 @@ func TestFailing(t *testing.T) {
 	r := newRecorder(t)
 	s := Start(r.options("CUDASIM_NVML_FAIL=1", "CUDASIM_NVML_FAIL_FROM=2"))
 	begin(s, 7, 0)
-	rowsOf(t, s, uuidOf(0), 900*time.Millisecond)
+	isGPM := func(m metric.Metric) bool { return m.Name == metric.NameGPMTensor }
+	ends := map[uint64]bool{} // of rows and gaps of GPM; 0 before the first
+	wait(t, s, "GPM has a row behind the gap", func() bool {
+		if n := s.gpus.all[0]; n != nil {
+			for _, m := range n.series {
+				if slices.ContainsFunc(m.set.Metrics, isGPM) {
+					ends[m.last] = true
+				}
+			}
+		}
+		return len(ends) >= 4
+	})
 	s.End()
 	c := r.read()
-	gpm := slices.IndexFunc(c.lost, func(l tracelog.Lost) bool { return l.Cause == tracelog.LostGPUMetrics && l.To-l.From >= 300e6 })
-	if gpm < 0 {
-		t.Errorf("lost is %v", c.lost)
+	points := c.series(t, uuidOf(0), metric.NameGPMTensor)
+	if len(points) < 2 || points[1].start-points[0].end < 150e6 || !slices.ContainsFunc(c.lost, func(l tracelog.Lost) bool {
+		return l.Cause == tracelog.LostGPUMetrics && l.From == points[0].end && l.To == points[1].start
+	}) {
+		t.Errorf("GPM has %v, lost is %v", points, c.lost)
 	}
 	missing := 0
 	for _, p := range c.series(t, uuidOf(0), metric.NameSMClock) {

@@ -139,20 +139,29 @@ func (e *end) isFor(writing bool) bool {
 
 // read returns how a descriptor is open, -1 if that is not known.
 func (e *end) read() int {
-	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", e.pid, e.fd), procfs.MaxFacts)
+	flags := aboutDescriptor(e.pid, e.fd, "flags:", 8)
+	if flags < 0 {
+		return -1
+	}
+	return int(flags & unix.O_ACCMODE)
+}
+
+// aboutDescriptor is a number that the kernel tells of a descriptor, -1 if it is not known.
+func aboutDescriptor(pid, fd int, name string, base int) int64 {
+	text, err := procfs.Read(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, fd), procfs.MaxFacts)
 	if err != nil {
 		return -1
 	}
-	_, rest, _ := bytes.Cut(text, []byte("flags:"))
+	_, rest, _ := bytes.Cut(text, []byte(name))
 	fields := bytes.Fields(rest)
 	if len(fields) == 0 {
 		return -1
 	}
-	flags, err := strconv.ParseUint(string(fields[0]), 8, 64)
+	n, err := strconv.ParseInt(string(fields[0]), base, 64)
 	if err != nil {
 		return -1
 	}
-	return int(flags & unix.O_ACCMODE)
+	return n
 }
 
 func (p *pipes) look() {

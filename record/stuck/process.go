@@ -169,11 +169,16 @@ func (l *look) view(tid uint32) (v view, ok bool) {
 
 // awaited is the child that a thread waits for, 0 for any of several.
 func (l *look) awaited(v *view) int {
-	const onePID = 1 // P_PID of waitid
+	const onePID, oneDescriptor = 1, 3 // P_PID and P_PIDFD of waitid
 	n := int(int32(v.state.Arguments[0]))
 	if v.why.Call == "waitid" {
-		if n = 0; v.state.Arguments[0] == onePID {
-			n = int(int32(v.state.Arguments[1]))
+		kind := n
+		switch n = int(int32(v.state.Arguments[1])); kind {
+		case onePID:
+		case oneDescriptor: // as Go and Python's asyncio wait
+			return int(max(aboutDescriptor(l.PID, n, "\nPid:", 10), 0))
+		default:
+			n = 0
 		}
 	}
 	if n <= 0 {

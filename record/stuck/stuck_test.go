@@ -119,6 +119,7 @@ func TestHealthy(t *testing.T) {
 	for name, want := range map[string]Outcome{
 		"computes": Moving, "computes_in_c": Moving, "two_compute": Moving, "busy_pool": Moving, "steps": Moving,
 		"sleeps": Waiting, "polls": Waiting, "idle_pool": Waiting, "event": Waiting, "server": Waiting, "loop": Waiting, "reads_input": "",
+		"waits_for_one":     Waiting,
 		"waits_for_sleeper": Waiting, "waits_for_busy": Moving, "pipeline": "", "lock_that_moves": "", "ended_worker": Waiting,
 		"failed_worker_of_server": Waiting, "joins_sleeper": Waiting, "sleeping_peer": Waiting, "many_workers": Waiting, "peer_of_two_threads": Waiting, "signals": Waiting,
 	} {

@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/cudatrace/cudatrace/record/internal/cupti/privatefolder"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 )
@@ -101,6 +103,37 @@ func TestCallArmed(t *testing.T) {
 		t.Fatalf("later: %d calls, refused %v", len(again), refused)
 	}
 	if err := again[0].Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestArmedPatience has an armed process wait for longer for an answer than one that starts CUDA: nothing of the program
+// waits.
+func TestArmedPatience(t *testing.T) {
+	t.Parallel()
+	path := must.Get(privatefolder.MakeArmed([]string{t.TempDir()}, library, 100))(t)
+	cmd := play{simProgram(t, "told"), nil, []string{InjectionVar + "=" + path}}.command(t, os.Environ())
+	input, _ := started(t, cmd)
+	var p ArmedProcess
+	must.Wait(t, func() bool {
+		p = LookForArmed(cmd.Process.Pid)
+		return p.State == ArmedWaiting
+	}, func() string { return fmt.Sprintf("it is %+v", p) })
+	calls, refused := CallArmed([]ArmedProcess{p})
+	if len(calls) != 1 {
+		t.Fatal(refused)
+	}
+	must.Do(t, calls[0].Ring())
+	must.Do(t, calls[0].Entrance.Listener.SetDeadline(time.Now().Add(patience)))
+	conn := must.Get(calls[0].Entrance.Listener.AcceptUnix())(t)
+	hello := must.Get(io.ReadAll(conn))(t) // until it gives up
+	if len(hello) < frameSize+16 {
+		t.Fatalf("it said %x", hello)
+	}
+	if waited := time.Duration(monotonic() - le.Uint64(hello[frameSize+8:])); waited < 2*helloPatience {
+		t.Errorf("it waited for %v", waited)
+	}
+	if err := errors.Join(conn.Close(), calls[0].Close(), input.Close(), cmd.Wait()); err != nil {
 		t.Error(err)
 	}
 }

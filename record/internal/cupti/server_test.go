@@ -140,7 +140,7 @@ func TestDescriptorsOfOthers(t *testing.T) {
 				_, _ = io.Copy(io.Discard, conn) // likewise
 			}()
 			cmd, input := s.waiting(t, "off", nil)
-			must.Do(t, read.SetReadDeadline(time.Now().Add(5*time.Second)))
+			must.Do(t, read.SetReadDeadline(time.Now().Add(patience)))
 			if _, err := read.Read(make([]byte, 1)); err != io.EOF {
 				t.Errorf("the program has a descriptor of ours: %v", err)
 			}

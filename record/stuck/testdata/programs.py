@@ -367,6 +367,15 @@ def waits_for_sleeper():
     sleeper.wait()
 
 
+def waits_for_one():
+    """By a descriptor, of two; the other one waits for this process, which would give it input from another thread."""
+    reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    sleeper = child("sleep", "1000")
+    ready()
+    os.waitid(os.P_PIDFD, os.pidfd_open(sleeper.pid), os.WEXITED)
+    reader.stdin.close()
+
+
 def waits_for_busy():
     busy = child(sys.executable, __file__, "computes")
     busy.wait()

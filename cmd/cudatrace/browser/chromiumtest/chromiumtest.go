@@ -6,6 +6,7 @@ package chromiumtest
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"sync"
 	"testing"
@@ -19,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/cudatrace/cudatrace/record/must"
 )
 
 const remedy = "run `make tools` in the root of the repository (it installs Debian's package chromium, as root)"
@@ -55,8 +58,10 @@ func Start(t testing.TB, options map[string]any) *Browser {
 	if path == "" {
 		t.Fatalf("chromium is not in PATH: %s", remedy)
 	}
+	temporary := must.Get(os.MkdirTemp("", "chromium"))(t) // Chromium leaves a folder in it
 	all := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Env("TMPDIR="+temporary), chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-component-update", true))
 	for name, value := range options {
 		all = append(all, chromedp.Flag(name, value))
 	}
@@ -66,7 +71,9 @@ func Start(t testing.TB, options map[string]any) *Browser {
 	t.Cleanup(func() {
 		endBrowser()
 		endProcess()
+		chromedp.FromContext(ctx).Allocator.Wait()
 		end()
+		_ = os.RemoveAll(temporary) // a helper of Chromium's may still end
 	})
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("%s: %v", path, err)

@@ -100,7 +100,7 @@ static bool register_handlers(void)
 	return registered = __cxa_atexit(at_exit, NULL, NULL) == 0 && __cxa_at_quick_exit(in_quick_exit, NULL) == 0;
 }
 
-static bool say_hello(int fd, uint64_t deadline)
+static bool say_hello(int fd, uint64_t since, uint64_t deadline)
 {
 	struct {
 		struct ct_frame frame;
@@ -108,7 +108,7 @@ static bool say_hello(int fd, uint64_t deadline)
 	} m = {
 		.frame = {.length = sizeof m.hello, .type = CT_MSG_HELLO},
 		.hello = {.version = CT_WIRE_VERSION,
-			  .since = deadline - CT_GO_WAIT,
+			  .since = since,
 			  .request = (uint64_t)(uintptr_t)ct_pool_request},
 	};
 	return ct_send_wait(fd, &m, sizeof m, deadline);
@@ -334,15 +334,16 @@ static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], const st
 	return true;
 }
 
-/* Meets the recorder. False when there is none, or none that wants this process. */
-static bool meet(int fd, uint64_t deadline, bool *nvtx)
+/* Meets the recorder within a time. False when there is none, or none that wants this process. */
+static bool meet(int fd, uint64_t since, uint64_t wait, bool *nvtx)
 {
+	uint64_t deadline = since + wait;
 	*nvtx = false;
 	if (fd < 0)
 		return false;
 	uint32_t length = 0;
 	int passed[CT_LINK_MEMORIES];
-	bool said = say_hello(fd, deadline);
+	bool said = say_hello(fd, since, deadline);
 	struct ct_go *go = said ? ct_go_receive(fd, &length, passed, CT_LINK_MEMORIES, &deadline) : NULL;
 	bool linked = false, answered = go != NULL;
 	if (answered) {
@@ -366,8 +367,8 @@ static bool prepare(void)
 static bool begin(void)
 {
 	bool nvtx;
-	uint64_t deadline = ct_now() + CT_GO_WAIT;
-	meet(ct_rehearsed() ? ct_connect(deadline) : -1, deadline, &nvtx);
+	uint64_t since = ct_now();
+	meet(ct_rehearsed() ? ct_connect(since + CT_GO_WAIT) : -1, since, CT_GO_WAIT, &nvtx);
 	return nvtx;
 }
 
@@ -379,7 +380,7 @@ static bool begin(void)
 static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_before *before, ct_give_fn give, bool lines)
 {
 	bool nvtx;
-	uint64_t deadline = ct_now() + CT_GO_WAIT;
+	const uint64_t since = ct_now(), wait = CT_GO_MOST_MS * CT_MS; /* nothing of the program waits */
 	ct_fork_begin(); /* in a copy */
 	ct_enable_given(give);
 	without_lines = !lines;
@@ -388,7 +389,7 @@ static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_befor
 		ct_pool_after(before);
 	meeting = of_process;
 	atomic_store(&meeting->busy, 1);
-	bool answered = !atomic_load(&meeting->exits) && prepare() && meet(ct_connect(deadline), deadline, &nvtx);
+	bool answered = !atomic_load(&meeting->exits) && prepare() && meet(ct_connect(since + wait), since, wait, &nvtx);
 	meeting_ends();
 	return answered;
 }

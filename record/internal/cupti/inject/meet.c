@@ -102,10 +102,9 @@ bool ct_rehearsed(void)
 
 /* The socket. */
 
-#define PATH_BESIDE 108 /* bytes of a socket's path */
+#define NAME_BESIDE 64
+#define PATH_BESIDE (sizeof((struct sockaddr_un *)NULL)->sun_path + NAME_BESIDE) /* the folder's fits into a socket's */
 #define DESCRIPTORS 4 /* that may come with a message */
-
-_Static_assert(PATH_BESIDE == sizeof((struct sockaddr_un *)NULL)->sun_path, "path");
 
 /* The path of this library, "" where it is not known. */
 static const char *own_path(void)
@@ -115,14 +114,14 @@ static const char *own_path(void)
 	return dladdr(&here, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-/* The path of a file in the folder of this library; false if that is too long for a socket. */
-static bool path_beside(const char *name, char path[PATH_BESIDE])
+/* The path of a file in the folder of this library; false if there is no room for it. */
+static bool path_beside(const char *name, char *path, size_t room)
 {
 	const char *own = own_path(), *slash = strrchr(own, '/');
 	if (!slash)
 		return false;
 	size_t folder = (size_t)(slash - own) + 1, size = strlen(name) + 1;
-	if (folder + size > PATH_BESIDE)
+	if (folder + size > room)
 		return false;
 	memcpy(path, own, folder);
 	memcpy(path + folder, name, size);
@@ -151,7 +150,7 @@ static bool wait_for(int fd, short events, uint64_t deadline)
 int ct_connect(uint64_t deadline)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	if (!path_beside("sock", to.sun_path))
+	if (!path_beside("sock", to.sun_path, sizeof to.sun_path))
 		return -1;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
@@ -246,7 +245,7 @@ static struct ct_go *receive_payload(int fd, uint32_t length, uint64_t deadline)
 	return payload;
 }
 
-/* The frame of GO, whose descriptors alone are kept. Each WAIT before it moves the deadline. */
+/* The frame of GO, whose descriptors alone are kept. Each WAIT before it may move the deadline. */
 static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned count, uint64_t *deadline)
 {
 	uint64_t last = *deadline + (CT_GO_MOST_MS - CT_GO_WAIT_MS) * CT_MS;
@@ -257,7 +256,8 @@ static bool receive_frame(int fd, struct ct_frame *f, int *passed, unsigned coun
 		if (f->type != CT_MSG_WAIT || f->length != 0)
 			return false;
 		uint64_t later = ct_now() + CT_GO_WAIT;
-		*deadline = later < last ? later : last;
+		if (later > *deadline)
+			*deadline = later < last ? later : last;
 	}
 	return false;
 }
@@ -324,7 +324,7 @@ static const struct ct_copy *first;
 static struct ct_armed *find_page(void)
 {
 	char path[PATH_BESIDE];
-	if (!path_beside("armed", path))
+	if (!path_beside("armed", path, sizeof path))
 		return NULL;
 	long fd = syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
@@ -341,7 +341,9 @@ bool ct_armed(void)
 	static atomic_int known; /* 1: it was; 2: it was not */
 	char path[PATH_BESIDE];
 	if (atomic_load(&known) == 0) {
-		long fd = path_beside("armed", path) ? syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : -1;
+		long fd = -1;
+		if (path_beside("armed", path, sizeof path))
+			fd = syscall(SYS_openat, AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
 		if (fd >= 0)
 			close((int)fd);
 		atomic_store(&known, fd >= 0 ? 1 : 2);
@@ -450,9 +452,9 @@ __attribute__((no_sanitize_address)) bool ct_start_anew(void)
  */
 static const struct ct_copy *load_copy(uint32_t number)
 {
-	char name[64], path[PATH_BESIDE];
+	char name[NAME_BESIDE], path[PATH_BESIDE];
 	snprintf(name, sizeof name, "recording-%d-%u.so", (int)ct_self(), number);
-	if (!path_beside(name, path))
+	if (!path_beside(name, path, sizeof path))
 		return NULL;
 	void *copy = copy_to(path) ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
 	syscall(SYS_unlinkat, AT_FDCWD, path, 0);

@@ -2,7 +2,7 @@
  * A program whose threads do what a stop could disturb: calls of CUDA without pause, system calls that wait, signals,
  * timers, fork, vfork, posix_spawn. Until standard input ends; each byte on it is answered by the number of launches so
  * far. In the end it prints what went wrong, and ends with exit code 9. Arguments: term, ends by a handler of SIGTERM with
- * exit code 5; vfork, has a thread whose child takes a second to run another program.
+ * exit code 5; vfork, has a thread whose first child runs another program when the launches are asked for.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,7 +27,8 @@
 
 void launch(void);
 
-static atomic_bool over;
+static atomic_bool over, asked;
+static atomic_bool vforked; /* a child that shares the memory runs */
 static atomic_long launches, wrong, alarms, children;
 static __thread volatile long own; /* signals to this thread */
 static int quiet[2], bytes[2];     /* pipes: nobody writes to the first */
@@ -177,7 +178,9 @@ static void vforks(void)
 {
 	pid_t child = vfork();
 	if (child == 0) {
-		sleep(1);
+		vforked = true;
+		while (!asked)
+			usleep(1000);
 		execv("/bin/true", nothing);
 		_exit(1);
 	}
@@ -233,17 +236,19 @@ int main(int argc, char **argv)
 	for (int i = 0; i < N; i++)
 		threads[i] = start(all[i]);
 	if (strcmp(mode, "vfork") == 0)
-		slow = start(vforks);
+		for (slow = start(vforks); !vforked;)
+			usleep(1000);
 	struct itimerval every = {{0, 2000}, {0, 2000}}, never = {{0, 0}, {0, 0}};
 	setitimer(ITIMER_REAL, &every, NULL);
 	puts("ready");
 	fflush(stdout);
 	for (char c; read(0, &c, 1) == 1;) {
+		asked = true;
 		printf("%ld\n", (long)launches);
 		fflush(stdout);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
-	over = true;
+	over = asked = true;
 	shutdown(silent[0], SHUT_RDWR);
 	for (int i = 0; i < N; i++)
 		pthread_join(threads[i], NULL);
