@@ -88,7 +88,8 @@ func (p *lateProgram) end(t *testing.T) {
 	}
 }
 
-// TestLateGo answers a program that has waited for the answer when it began to exit, and waits no more: it is left alone.
+// TestLateGo answers a program that has waited for the answer when it began to exit, and waits no more: it is left
+// alone.
 func TestLateGo(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	p := startLate(t, func() { close(asked); <-answer }, func() {})
@@ -122,6 +123,7 @@ func TestTrapUntilLeft(t *testing.T) {
 		t.Error("it does not catch SIGTRAP any more")
 	}
 	close(leave)
-	must.Wait(t, func() bool { return !p.catches(t, syscall.SIGTRAP) }, func() string { return "it still catches SIGTRAP" })
+	must.Wait(t, func() bool { return !p.catches(t, syscall.SIGTRAP) },
+		func() string { return "it still catches SIGTRAP" })
 	p.end(t)
 }

@@ -80,7 +80,7 @@ int main(void)
 	kept = room;
 	int fd = (int)syscall(SYS_userfaultfd, 0);
 	struct uffdio_api api = {.api = UFFD_API};
-	struct uffdio_register r = {.range = {((uintptr_t)room + 8191) & ~4095ull, 4096}, .mode = UFFDIO_REGISTER_MODE_MISSING};
+	struct uffdio_register r = {{((uintptr_t)room + 8191) & ~4095ull, 4096}, UFFDIO_REGISTER_MODE_MISSING, 0};
 	puts(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0 ? "waits" : "cannot");
 	fflush(stdout);
 	wait(0);
@@ -224,8 +224,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestFilesLate has a program go on while its files do not answer, and asks again the next time. Not in parallel: it replaces
-// how files are opened.
+// TestFilesLate has a program go on while its files do not answer, and asks again the next time. Not in parallel: it
+// replaces how files are opened.
 func TestFilesLate(t *testing.T) {
 	must.BeRoot(t)
 	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), waiter))

@@ -459,8 +459,8 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 }
 
 // elsewhere calls a function on a thread that traces nothing, and returns what it does: it may read a file of a network
-// mount, which may be long in coming, or for ever. The threads that are stopped wait for readMost in all; then the answer is
-// false, and others count as inside.
+// mount, which may be long in coming, or for ever. The threads that are stopped wait for readMost in all; then the
+// answer is false, and others count as inside.
 func (d *door) elsewhere(do func() bool) bool {
 	if d.late != nil {
 		return false
@@ -489,8 +489,8 @@ func (d *door) close() {
 	}()
 }
 
-// read reads a stack, nil if not all of it is one piece of memory. A page that is in swap, in a file, or with who fills pages
-// in (userfaultfd) may be long in coming.
+// read reads a stack, nil if not all of it is one piece of memory. A page that is in swap, in a file, or with who fills
+// pages in (userfaultfd) may be long in coming.
 func (d *door) read(from, to uint64) []uint64 {
 	n := int(to-from) / 8
 	d.stack = slices.Grow(d.stack[:0], n)[:n]

@@ -312,7 +312,8 @@ const char *ct_go_range(const struct ct_go *go, uint32_t length)
 /*
  * A process that 'cudatrace run --armed' started finds a page beside this library. A recorder writes there which
  * processes it wants and rings; the thread that sleeps here then meets it. Until then there is nothing of ours but
- * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no descriptor, no signal handler.
+ * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no
+ * descriptor, no signal handler.
  */
 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
@@ -474,7 +475,7 @@ void ct_meeting_end(struct ct_meeting *m)
 	ct_word_wake(&m->busy);
 }
 
-/* One recording, to its end, while a meeting has begun. next is who makes it, last who made the one before; NULL without. */
+/* One recording, to its end. A meeting has begun. next is who makes it, last who made the one before; NULL without. */
 static bool serve(const struct ct_copy *next, const struct ct_copy *last, bool lines)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */

@@ -248,8 +248,8 @@ void ct_signals_start(void)
 
 /*
  * Recording is over. A real-time exit signal keeps its handler, which does nothing
- * any more: one may still be on its way, and would kill. So may the trap of a breakpoint of a recorder that dies now: one
- * that leaves sets none any more.
+ * any more: one may still be on its way, and would kill. So may the trap of a breakpoint of a recorder that dies now:
+ * one that leaves sets none any more.
  */
 void ct_signals_end(void)
 {

@@ -1,4 +1,4 @@
-/* A profiler wants the subscription while another thread of ours takes it, which lasts: it is not given back under that one. */
+/* A profiler wants the subscription while a thread of ours takes it, which lasts: it is not given back under that one. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +18,11 @@ uint32_t ct_tid(void) { return 1; }
 bool ct_switch_is_on(void) { return true; }
 void ct_link_switching(bool begins) { (void)begins; }
 void *ct_alloc(size_t size) { return calloc(1, size); }
-void ct_queue_record(const void *r, size_t n, const char *t, size_t l, uint64_t *at) { (void)r, (void)n, (void)t, (void)l, (void)at; }
+void ct_queue_record(const void *r, size_t n, const char *t, size_t l, uint64_t *at)
+{
+	(void)r, (void)n, (void)t, (void)l, (void)at;
+}
+
 void ct_queue_lost(enum ct_lost_cause cause, const struct ct_loss *add) { (void)cause, (void)add; }
 void ct_queue_note(uint32_t severity, const char *text) { (void)severity, (void)text; }
 void ct_unlock(struct ct_lock *l) { atomic_store(&l->state, 0); }
