@@ -242,7 +242,8 @@ func TestOperatorsAttached(t *testing.T) {
 	} {
 		args := []string{"record", "-q", "--no-convert", "-o", filepath.Join(t.TempDir(), "run"), "--pytorch", c.pytorch}
 		said, err := exec.Command("cudatrace", append(args, c.args...)...).CombinedOutput()
-		if got := strings.Contains(string(said), "operators"); err != nil || got != (c.want != "") || !strings.Contains(string(said), c.want) {
+		got := strings.Contains(string(said), "operators")
+		if err != nil || got != (c.want != "") || !strings.Contains(string(said), c.want) {
 			t.Errorf("--pytorch %s, %q: %v\n%s", c.pytorch, c.args, err, said)
 		}
 	}

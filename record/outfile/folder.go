@@ -193,9 +193,10 @@ func (f *newFolder) give(name string) error {
 	return err
 }
 
-// replace puts the folder in the place of the one that was found there, and of no other. The two change names before the
-// earlier one is removed: whoever looks, also after a crash, finds one of them whole. Where the file system cannot do that,
-// as NFS, the earlier one is removed first, and this one has no name yet. It returns false if there is none any more.
+// replace puts the folder in the place of the one that was found there, and of no other. The two change names before
+// the earlier one is removed: whoever looks, also after a crash, finds one of them whole. Where the file system cannot
+// do that, as NFS, the earlier one is removed first, and this one has no name yet. It returns false if there is none
+// any more.
 func (f *newFolder) replace(name string) (bool, error) {
 	dir := int(f.target.place.dir.Fd())
 	defer lockFolder(dir)()
@@ -236,8 +237,8 @@ func (f *newFolder) isEarlier(name string) (bool, error) {
 	return true, t.checkFolder(f.names[0])
 }
 
-// removeEarlier removes the folder that was found, with the files of an earlier set. It returns false if it is not there
-// any more, and ErrTaken if something else has its name.
+// removeEarlier removes the folder that was found, with the files of an earlier set. It returns false if it is not
+// there any more, and ErrTaken if something else has its name.
 func (f *newFolder) removeEarlier(name string) (bool, error) {
 	t := f.target
 	if there, err := f.isEarlier(name); !there || err != nil {

@@ -77,24 +77,46 @@ func (m *Memory) check(s Span) error {
 	return nil
 }
 
+// What an entry of a pagemap says.
+const (
+	present, swapped, ofFile = 1 << 63, 1 << 62, 1 << 61
+	entrySize                = 8
+)
+
 // there reports whether a page can be read without a file.
 func (m *Memory) there(page uint64) (bool, error) {
-	const (
-		present, swapped, ofFile = 1 << 63, 1 << 62, 1 << 61
-		entrySize                = 8
-	)
-	if m.pages == nil {
-		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/pagemap", m.PID), os.O_RDONLY|unix.O_NONBLOCK, 0)
-		if err != nil {
-			return false, err
-		}
-		m.pages = f
-	}
 	var b [entrySize]byte
-	n, err := again(func() (int, error) { return unix.Pread(int(m.pages.Fd()), b[:], int64(page)*entrySize) })
+	n, err := m.entries(page, b[:])
 	if n < entrySize { // nothing: the program has been replaced, or there is no such address
 		return false, err
 	}
 	entry := binary.NativeEndian.Uint64(b[:])
 	return entry&present != 0 || entry&swapped != 0 && entry&ofFile == 0, err
+}
+
+// Present reports whether all pages between two addresses are in memory now, not in swap either.
+func (m *Memory) Present(from, to uint64) bool {
+	first := from / pageSize
+	b := make([]byte, entrySize*((to+pageSize-1)/pageSize-first))
+	if n, err := m.entries(first, b); err != nil || n < len(b) {
+		return false
+	}
+	for ; len(b) > 0; b = b[entrySize:] {
+		if binary.NativeEndian.Uint64(b)&present == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// entries reads the pagemap, from a page on.
+func (m *Memory) entries(page uint64, b []byte) (int, error) {
+	if m.pages == nil {
+		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/pagemap", m.PID), os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			return 0, err
+		}
+		m.pages = f
+	}
+	return again(func() (int, error) { return unix.Pread(int(m.pages.Fd()), b, int64(page)*entrySize) })
 }

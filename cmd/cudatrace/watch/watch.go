@@ -250,7 +250,7 @@ func (s *service) first() (next *job, at time.Time) {
 	return next, at
 }
 
-var errBusy = errors.New("another recorder records its processes")
+var errBusy = errors.New("another recorder records its processes, or the last recording of them has not ended yet")
 
 // window records a job once.
 func (s *service) window(j *job, at time.Time) {

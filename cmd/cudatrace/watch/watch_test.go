@@ -584,7 +584,7 @@ func TestBusy(t *testing.T) {
 		t.Errorf("windows %v", m.windows)
 	}
 	for _, line := range m.said {
-		if !strings.HasPrefix(line, "b: no window at ") || !strings.HasSuffix(line, ": another recorder records its processes") {
+		if !strings.HasPrefix(line, "b: no window at ") || !strings.HasSuffix(line, ": "+errBusy.Error()) {
 			t.Errorf("it said %q", line)
 		}
 	}

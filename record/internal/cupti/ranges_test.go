@@ -102,11 +102,14 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// What waits for a recorder that dies is given back.
-func TestQueueEnds(t *testing.T) {
+// Parts of the library at moments that come seldom: what waits for a recorder that dies is given back; a handler that
+// the program installs as ours goes stays; a subscription is not given back under a thread that takes it.
+func TestMoments(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "full")
-	must.Run(t, exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-iquote", "inject",
-		"-o", program, "testdata/full.c"))
-	must.Run(t, exec.Command(program))
+	for _, name := range []string{"full", "handlers", "subscription"} {
+		program := filepath.Join(t.TempDir(), name)
+		must.Run(t, exec.Command("gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", "-Wall", "-Wextra", "-Werror",
+			"-iquote", "inject", "-o", program, "testdata/"+name+".c"))
+		must.Run(t, exec.Command(program))
+	}
 }

@@ -58,6 +58,35 @@ int main(void)
 	return write(ends[1], "x", 1) != 1 || pthread_join(t, NULL) != 0;
 }
 `
+	// a thread that waits, on a stack with a page that somebody is to fill in
+	lacking = `
+#include <linux/userfaultfd.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+void call_back(void (*f)(int), int n);
+static void wait(int fd)
+{
+	char c;
+	if (read(fd, &c, 1) != 1)
+		_exit(1);
+}
+static volatile char *kept;
+int main(void)
+{
+	char room[1 << 16]; // never touched
+	kept = room;
+	int fd = (int)syscall(SYS_userfaultfd, 0);
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register r = {{((uintptr_t)room + 8191) & ~4095ull, 4096}, UFFDIO_REGISTER_MODE_MISSING, 0};
+	puts(fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &r) == 0 ? "waits" : "cannot");
+	fflush(stdout);
+	wait(0);
+	return 0;
+}
+`
 	// a thread that waits inside CUDA, where unwind tables alone could tell that it is outside
 	hidden = `
 #include <signal.h>
@@ -195,8 +224,8 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestFilesLate has a program go on while its files do not answer, and asks again the next time. Not in parallel: it replaces
-// how files are opened.
+// TestFilesLate has a program go on while its files do not answer, and asks again the next time. Not in parallel: it
+// replaces how files are opened.
 func TestFilesLate(t *testing.T) {
 	must.BeRoot(t)
 	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), waiter))
@@ -223,6 +252,33 @@ func TestFilesLate(t *testing.T) {
 		t.Error(err)
 	}
 	input.Write([]byte("xxx"))
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+// TestPagesLate has a program go on of whose stack a page does not come.
+func TestPagesLate(t *testing.T) {
+	t.Parallel()
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), lacking))
+	input, output := pipetest.Start(t, cmd)
+	if line, err := bufio.NewReader(output).ReadString('\n'); line == "cannot\n" {
+		t.Skip("userfaultfd")
+	} else if line != "waits\n" {
+		t.Fatal(line, err)
+	}
+	for !waitsInRead(cmd.Process.Pid) {
+		time.Sleep(time.Millisecond)
+	}
+	kill := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
+	began := time.Now()
+	err := Shut(cmd.Process.Pid, func() error { return nil })
+	if took := time.Since(began); !errors.Is(err, ErrInside) || took > 2*time.Second {
+		t.Errorf("%v after %v", err, took)
+	}
+	kill.Stop()
+	input.Write([]byte("x"))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("the program ended with %v", err)
 	}
@@ -309,7 +365,7 @@ func TestBreakpointOfADeadRecorder(t *testing.T) {
 	pid, end := startLauncher(t)
 	defer end()
 	must.Do(t, onThreadOfItsOwn(func() error {
-		d := door{pid: pid, threads: map[int]*thread{}}
+		d := door{pid: pid, threads: map[int]*thread{}, memory: procfs.Memory{PID: pid}}
 		var err error
 		if d.code, err = readCode(pid); err != nil {
 			return err

@@ -14,6 +14,12 @@
 //
 // A thread in libc, outside of a system call that waits, may hold a lock that CUPTI needs, and counts as inside, too. The
 // threads of CUDA's and ours are left alone: CUPTI needs them.
+//
+// While threads are stopped, nothing may block for long. The memory map is read before. Files, and pages of stacks that
+// are not in memory, are read by another goroutine, which is waited for readMost in all; what does not come by then
+// counts as inside. Else there are system calls that wait for nothing: of ptrace, waitid, perf events, pages that are
+// there, and small files of /proc. What Shut calls bounds itself. Nothing bounds SIGSTOP, or a freezer, to the
+// recorder.
 package door
 
 import "errors"

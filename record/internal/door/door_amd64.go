@@ -36,7 +36,6 @@ const (
 const (
 	spins       = 100      // looks at a thread that is to stop, before the first pause
 	stackMost   = 16 << 20 // bytes
-	pieceMost   = 64 << 10 // bytes of a stack, between looks at the time: it may be swapped out
 	readMost    = 50 * time.Millisecond
 	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
 	trapPerf    = 6                // TRAP_PERF: si_code of a perf event's SIGTRAP
@@ -66,8 +65,9 @@ type door struct {
 	own     map[int]bool // CUDA's and ours
 	catches bool         // SIGTRAP
 	stack   []uint64
-	waited  time.Duration // for files
-	late    chan bool     // gets the answer of a walk that took too long; nil without
+	memory  procfs.Memory
+	waited  time.Duration // for files and for pages of stacks
+	late    chan bool     // is told of the end of what took too long; nil without
 }
 
 // Shut stops all threads of a process outside of CUDA, calls do, and has them go on. The error is do's, or ErrInside, or one
@@ -135,7 +135,7 @@ func onThreadOfItsOwn(do func() error) (err error) {
 }
 
 func shut(pid, tid int, do func() error) (err error) {
-	d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{tid: true}}
+	d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{tid: true}, memory: procfs.Memory{PID: pid}}
 	if d.code, err = readCode(pid); err != nil {
 		return err
 	}
@@ -448,8 +448,9 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	busy := !known || at == locks && !waits
 	// A thread that waits may do so for long: what calls left behind that have returned would keep it inside.
 	if at := [2]uint64{regs.Rip, regs.Rsp}; v.inside && waits && t.inside != at {
-		v.inside = !d.isOutside(elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp,
-			elfsym.R12: regs.R12, elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip}, words)
+		r := elfsym.Registers{elfsym.RBX: regs.Rbx, elfsym.RBP: regs.Rbp, elfsym.RSP: regs.Rsp, elfsym.R12: regs.R12,
+			elfsym.R13: regs.R13, elfsym.R14: regs.R14, elfsym.R15: regs.R15, elfsym.RIP: regs.Rip}
+		v.inside = !d.elsewhere(func() bool { return d.code.isOutside(d.pid, r, words) })
 		if v.inside {
 			t.inside = at
 		}
@@ -457,18 +458,19 @@ func (d *door) view(t *thread) (v view, outside bool, err error) {
 	return v, !v.inside && !busy, nil
 }
 
-// isOutside is code.isOutside, on a thread that traces nothing: it reads files, and one of a network mount may be long in
-// coming, or for ever. The threads that are stopped wait for readMost in all; then the others count as inside.
-func (d *door) isOutside(r elfsym.Registers, words []uint64) bool {
+// elsewhere calls a function on a thread that traces nothing, and returns what it does: it may read a file of a network
+// mount, which may be long in coming, or for ever. The threads that are stopped wait for readMost in all; then the
+// answer is false, and others count as inside.
+func (d *door) elsewhere(do func() bool) bool {
 	if d.late != nil {
 		return false
 	}
 	answer, began := make(chan bool, 1), time.Now()
-	go func() { answer <- d.code.isOutside(d.pid, r, words) }()
+	go func() { answer <- do() }()
 	select {
-	case outside := <-answer:
+	case is := <-answer:
 		d.waited += time.Since(began)
-		return outside
+		return is
 	case <-time.After(readMost - d.waited):
 		d.late, d.stack = answer, nil // it still reads this one
 		return false
@@ -487,23 +489,25 @@ func (d *door) close() {
 	}()
 }
 
-// read reads a stack, nil if not all of it is one piece of memory, or if that takes too long.
+// read reads a stack, nil if not all of it is one piece of memory. A page that is in swap, in a file, or with who fills
+// pages in (userfaultfd) may be long in coming.
 func (d *door) read(from, to uint64) []uint64 {
 	n := int(to-from) / 8
 	d.stack = slices.Grow(d.stack[:0], n)[:n]
-	began := time.Now()
-	for piece := range slices.Chunk(d.stack, pieceMost/8) {
-		size := 8 * len(piece)
-		local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&piece[0])), Len: uint64(size)}}
-		remote := []unix.RemoteIovec{{Base: uintptr(from), Len: size}}
-		if got, err := unix.ProcessVMReadv(d.pid, local, remote, 0); err != nil || got != size {
-			return nil
-		}
-		if from += uint64(size); time.Since(began) > stopLongest {
-			return nil
-		}
+	if n == 0 {
+		return d.stack
 	}
-	return d.stack
+	words := d.stack
+	fill := func() bool {
+		local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&words[0])), Len: uint64(8 * n)}}
+		remote := []unix.RemoteIovec{{Base: uintptr(from), Len: 8 * n}}
+		got, err := unix.ProcessVMReadv(d.pid, local, remote, 0)
+		return err == nil && got == 8*n
+	}
+	if d.memory.Present(from, to) && fill() || d.elsewhere(fill) {
+		return words
+	}
+	return nil
 }
 
 // setBreak sets a breakpoint, if that can be: by a perf event, which goes with its descriptor. One set by ptrace would stay

@@ -36,7 +36,7 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behi
 }
 
 /* The kernel marks the word of a recorder that has died. */
-bool ct_link_died(void)
+static bool recorder_died(void)
 {
 	return (atomic_load(&recorder->life) & CT_DIED) != 0;
 }
@@ -44,7 +44,15 @@ bool ct_link_died(void)
 /* Whether the recorder listens. */
 bool ct_link_alive(void)
 {
-	return atomic_load(&own->left) == 0 && !ct_link_died();
+	return atomic_load(&own->left) == 0 && !recorder_died();
+}
+
+/* Waits until the recorder has left, as one that is killed never does, or the program ends. False if it has not. */
+bool ct_link_await_left(uint64_t deadline)
+{
+	while (ct_link_alive() && ct_now() < deadline && !ct_reached(CT_EXITING))
+		ct_shared_wait(&own->left, 0, CT_MS);
+	return atomic_load(&own->left) != 0;
 }
 
 _Atomic uint32_t *ct_link_door(void)

@@ -16,7 +16,7 @@ struct ct_shared *ct_link_start(const int passed[CT_LINK_MEMORIES], size_t *behi
 void ct_link_end(void);
 void ct_link_forget(void);
 bool ct_link_alive(void);
-bool ct_link_died(void);
+bool ct_link_await_left(uint64_t deadline);
 _Atomic uint32_t *ct_link_door(void);
 void ct_link_switching(bool begins);
 

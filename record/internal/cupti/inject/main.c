@@ -50,12 +50,6 @@ static bool follows; /* a recording of this process by another copy */
 static CT_KEPT struct ct_meeting own_meeting;
 static CT_KEPT struct ct_meeting *meeting = &own_meeting; /* of an armed process: that of its first copy */
 
-static void meeting_ends(void)
-{
-	atomic_store(&meeting->busy, 0);
-	ct_word_wake(&meeting->busy);
-}
-
 /*
  * The program ends. CUPTI must not be used by our thread meanwhile, and the recorder already counts on the records. No
  * recording begins any more: the next handler may be CUDA's.
@@ -351,7 +345,8 @@ static bool meet(int fd, uint64_t since, uint64_t wait, bool *nvtx)
 		linked = go_on_in_memory(fd, passed, go, deadline);
 	}
 	close(fd);
-	if (linked && !(register_handlers() && record(go, length, nvtx)))
+	bool wanted = linked && !atomic_load(&meeting->exits); /* GO may have come late */
+	if (linked && !(wanted && register_handlers() && record(go, length, nvtx)))
 		ct_link_end();
 	ct_free(go, length);
 	return answered;
@@ -388,10 +383,7 @@ static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_befor
 	if (follows)
 		ct_pool_after(before);
 	meeting = of_process;
-	atomic_store(&meeting->busy, 1);
-	bool answered = !atomic_load(&meeting->exits) && prepare() && meet(ct_connect(since + wait), since, wait, &nvtx);
-	meeting_ends();
-	return answered;
+	return prepare() && meet(ct_connect(since + wait), since, wait, &nvtx);
 }
 
 /* The end of such a recording. A program that exits meanwhile has its exit handler wait for it. */
@@ -399,13 +391,13 @@ static bool end_late(uint64_t deadline)
 {
 	if (!ct_threads_over(deadline))
 		return false;
-	atomic_store(&meeting->busy, 1);
+	ct_meeting_begin(meeting);
 	ct_client_end();
 	ct_pool_end();
 	if (ct_finalized())
 		ct_pool_forget();
 	ct_link_forget();
-	meeting_ends();
+	ct_meeting_end(meeting);
 	return true;
 }
 

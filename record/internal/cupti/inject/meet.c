@@ -312,7 +312,8 @@ const char *ct_go_range(const struct ct_go *go, uint32_t length)
 /*
  * A process that 'cudatrace run --armed' started finds a page beside this library. A recorder writes there which
  * processes it wants and rings; the thread that sleeps here then meets it. Until then there is nothing of ours but
- * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no descriptor, no signal handler.
+ * this thread and the page, and functions in the program's table of NVTX (standby.c): no CUPTI, no
+ * descriptor, no signal handler.
  */
 
 #define STACK (1u << 20) /* CUPTI runs on it; memory is taken for what is used alone */
@@ -464,11 +465,24 @@ static const struct ct_copy *load_copy(uint32_t number)
 /* Further ones have no Python lines: where CUPTI is not taken out, each one with lines costs the memory of one more copy. */
 #define COPIES_WITH_LINES 8
 
-/* One recording, to its end. next is who makes it, last who made the one before; NULL without. */
+bool ct_meeting_begin(struct ct_meeting *m)
+{
+	atomic_store(&m->busy, 1);
+	return atomic_load(&m->exits) == 0;
+}
+
+void ct_meeting_end(struct ct_meeting *m)
+{
+	atomic_store(&m->busy, 0);
+	ct_word_wake(&m->busy);
+}
+
+/* One recording, to its end. A meeting has begun. next is who makes it, last who made the one before; NULL without. */
 static bool serve(const struct ct_copy *next, const struct ct_copy *last, bool lines)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
 	bool met = next->meet(first->meeting, last ? &last->pool : NULL, first->give, lines);
+	ct_meeting_end(first->meeting);
 	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
 		ct_pause(CT_SECOND);
 	first->give(NULL); /* whatever ended it */
@@ -489,12 +503,17 @@ static void *wait_for_recorder(void *arg)
 		seen = word;
 		if (!is_wanted())
 			continue;
-		if (next != first && (!next || !next->anew())) {
+		bool begins = ct_meeting_begin(first->meeting); /* before a copy is made anew: its exit handler may run */
+		if (begins && next != first && (!next || !next->anew())) {
 			next = load_copy(number++);
 			if (next)
 				next->anew();
 		}
-		if (next && serve(next, last, number <= COPIES_WITH_LINES)) {
+		if (!begins || !next) {
+			ct_meeting_end(first->meeting);
+			continue;
+		}
+		if (serve(next, last, number <= COPIES_WITH_LINES)) {
 			last = next->finalized() ? NULL : next;
 			if (next == first)
 				next = NULL;

@@ -37,6 +37,9 @@ struct ct_meeting {
 	_Atomic uint32_t exits; /* 1: exit handlers run */
 };
 
+bool ct_meeting_begin(struct ct_meeting *m); /* false: exit handlers run */
+void ct_meeting_end(struct ct_meeting *m);
+
 /*
  * A process that waits for a recorder. What a recording knows is in variables, so each one but the first is that of a
  * copy of this library.

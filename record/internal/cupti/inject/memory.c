@@ -126,17 +126,17 @@ static void number(const struct ct_cupti *api)
 	}
 }
 
-/* Gives the subscription back; false where there is none. */
+/* Gives the subscription back; false where there is none, or where another thread is in CUPTI with it for so long. */
 static bool unsubscribe(void)
 {
-	bool locked = ct_lock_within(&subscribing, SUBSCRIBE_WAIT);
+	if (!ct_lock_within(&subscribing, SUBSCRIBE_WAIT))
+		return false;
 	void *had = atomic_exchange(&subscriber, NULL);
 	ct_link_switching(true);
 	if (had)
 		cupti->unsubscribe(had);
 	ct_link_switching(false);
-	if (locked)
-		ct_unlock(&subscribing);
+	ct_unlock(&subscribing);
 	return had != NULL;
 }
 

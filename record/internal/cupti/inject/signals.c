@@ -33,6 +33,7 @@
 
 #define TWIN (50 * CT_MS) /* of a signal: sent twice by one cause, as timeout(1) and terminals do */
 #define EXIT_PAUSE (100 * CT_MS) /* between exit signals that come from elsewhere */
+#define LEFT_WAIT CT_SECOND /* at the end: for the recorder to say that it has left */
 #define BREAKPOINT 6 /* TRAP_PERF: of a recorder that has died, which the program has run into at that moment (package door) */
 #define REALTIME_FIRST 61
 #define REALTIME_TRIES 8
@@ -125,12 +126,13 @@ static bool between_instructions(const ucontext_t *u)
 	return (pc & 4095) >= sizeof call && memcmp((const void *)(pc - sizeof call), call, sizeof call) != 0;
 }
 
-/* Takes a handler away, if it is there. */
+/* Takes a handler away, if it is there. The program may install its own at that moment. */
 static void give_back(int sig, void (*handler)(int, siginfo_t *, void *))
 {
 	struct sigaction none = {.sa_handler = SIG_DFL}, was;
-	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler)
-		sigaction(sig, &none, NULL);
+	if (sigaction(sig, NULL, &was) == 0 && was.sa_sigaction == handler && sigaction(sig, &none, &was) == 0 &&
+	    was.sa_sigaction != handler)
+		sigaction(sig, &was, NULL);
 }
 
 /* A handover is over: the signal that brought it may kill now. */
@@ -221,9 +223,12 @@ static bool take(int sig, void (*handler)(int, siginfo_t *, void *), int flags)
 	return false;
 }
 
+static bool traps;
+
 /* For package door, which sets breakpoints only where their signal is caught. */
 void ct_signals_trap(void)
 {
+	traps = true;
 	take(SIGTRAP, on_fatal, SA_NODEFER);
 }
 
@@ -243,12 +248,12 @@ void ct_signals_start(void)
 
 /*
  * Recording is over. A real-time exit signal keeps its handler, which does nothing
- * any more: one may still be on its way, and would kill. So may the trap of a breakpoint whose recorder is dying: the
- * kernel says that it has died before it removes them.
+ * any more: one may still be on its way, and would kill. So may the trap of a breakpoint of a recorder that dies now:
+ * one that leaves sets none any more.
  */
 void ct_signals_end(void)
 {
-	bool trapped = ct_link_died();
+	bool trapped = traps && !ct_link_await_left(ct_now() + LEFT_WAIT);
 	for (size_t i = 0; i < sizeof fatal; i++)
 		if (fatal[i] != SIGTRAP || !trapped)
 			give_back(fatal[i], on_fatal);
