@@ -482,6 +482,7 @@ var savings = []saving{
 	{"sim/mid", "gaps", " is idle "},
 	{"sim/sleep", "critical_path", "sleeps in clock_nanosleep"},
 	{"sim/sleep", "gaps", " is idle "},
+	{"sim/one", "gaps", " is idle "},
 	{"sim/compute", "gaps", " is idle "},
 	{"sim/copy", "critical_path", "Memcpy HtoD"},
 	{"sim/sync", "device_waits", "waits for the whole device"},

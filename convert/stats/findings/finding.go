@@ -30,7 +30,8 @@ type Finding struct {
 
 	// Without takes the habit away from a replay, which then says what it costs. It is nil where Cost is 0, or no saving.
 	Without func(*critical.Without)
-	Guess   bool // Cost is the time that the habit takes: what its removal would save is not known
+	Guess   bool    // Cost is the time that the habit takes: what its removal would save is not known
+	Part    float64 // of the habit's time, what Title names; 0 where that is all of it
 
 	Explains []Explained // idle time of GPUs of which this one is the cause
 	Copying  bool        // a copy is what costs the time

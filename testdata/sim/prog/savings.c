@@ -179,6 +179,13 @@ static void cause_sleep(long i)
 		pause_for(4 * MS);
 }
 
+/* Another cause stays. */
+static void cause_one(long i)
+{
+	spin(2 * MS);
+	cause_sleep(i);
+}
+
 static void cause_compute(long i)
 {
 	launch(ONE, 3, a);
@@ -370,7 +377,7 @@ static const struct {
 	long steps;
 } causes[] = {
 	{"behind", cause_behind, 40}, {"partly", cause_partly, 40}, {"pipeline", cause_pipeline, 40}, {"copy", cause_copy, 40},
-	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
+	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
 	{"straggler", cause_straggler, 40}, {"even", cause_even, 40},
