@@ -206,3 +206,25 @@ func TestIdleOfSamples(t *testing.T) {
 		}
 	}
 }
+
+// Where no calls that wait are recorded, a thread that waits for the GPU looks as if it slept by itself: nothing is said of its path.
+func TestPathWithoutWaits(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{true, false} {
+		p := newProgram()
+		times(20, func(i int) {
+			p.ranged(fmt.Sprint("step ", i), "", func() {
+				p.kernel(7, 3*ms, 200)
+				p.state(3*ms, "state=3 call=clock_nanosleep")
+				p.state(3*ms, "state=3 call=clock_nanosleep")
+				if waits {
+					p.wait("cudaStreamSynchronize")
+				}
+			})
+		})
+		found := slices.ContainsFunc(p.reports(t, false)["findings"].Rows, func(row table.Row) bool { return row.Cells[0] == "critical_path" })
+		if found != waits {
+			t.Errorf("calls that wait are recorded: %v, and a finding about the path: %v", waits, found)
+		}
+	}
+}
