@@ -108,7 +108,7 @@ func (r *report) idle() {
 		try := "make what takes most of that time faster, or move it to another thread or out of the loop"
 		for kind, of := range meanwhile(did) {
 			if remedies[kind] != "" && of > ns/2 {
-				try = tryFor(kind, did, nil)
+				try = tryFor(g.mostly(), kind, did, nil)
 			}
 		}
 		gpu := g.GPU

@@ -51,7 +51,7 @@ const leastNamed = 0.25
 
 // tryFor returns the remedy of a kind, with the line or code that takes most of the time, or the line that launches
 // next.
-func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
+func tryFor(cause string, kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
 	try, all := remedies[kind], float64(total(did).cost)
 	code, most := "", uint64(leastNamed*all)
 	for _, d := range largest(did, func(d doing) string { return d.name }) {
@@ -77,6 +77,10 @@ func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame])
 			at = "at these times (most: " + code + ")"
 		}
 		return fmt.Sprintf(try, at)
+	case sleeps, blocked, locked:
+		if code != "" && code != cause {
+			try += " (most: " + code + ")"
+		}
 	}
 	return try
 }
@@ -93,8 +97,8 @@ func titleOf(cause string, did tally[doing]) string {
 // nearlyAll is the part of some time that counts as all of it: the rest may be what a look at a thread did not see.
 const nearlyAll = 0.9
 
-// partOf is the part of what threads did outside of calls that titleOf names: all of it, or more than half. What was seen
-// by chance counts as far as it may belong to the cause.
+// partOf is the part of what threads did outside of calls that titleOf names: all of it, or more than half. What was
+// seen by chance counts as far as it may belong to the cause.
 func partOf(cause string, did tally[doing], idle *SteadyIdle) float64 {
 	named, all := uint64(0), uint64(0)
 	_, place := placeOf(did)
@@ -118,8 +122,8 @@ func partOf(cause string, did tally[doing], idle *SteadyIdle) float64 {
 	return 1
 }
 
-// placeOf returns where the launching threads were for more than half of the time, and what they did there; "" if nowhere,
-// and nothing where that is all that they did.
+// placeOf returns where the launching threads were for more than half of the time, and what they did there; "" if
+// nowhere, and nothing where that is all that they did.
 func placeOf(did tally[doing]) (place string, doings []doingKind) {
 	kinds, all := kindsOf(did), total(did).cost
 	onCPU := kinds[computes] + kinds[computesUnseen]
