@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
@@ -307,7 +308,9 @@ func (r *report) gaps() {
 					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, GPU: &gpu,
 					Without: g.without(kind, part), Part: part,
 					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
-					Try:      tryFor(cause, kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
+					Try:      tryFor(cause, kind, did, g.ends.since(r.steady.From)),
+					most:     mostOf(did), allocating: kind == allocates,
+					Copying: strings.HasPrefix(cause, "cudaMemcpy") || strings.HasPrefix(cause, "cuMemcpy"),
 				})
 			}
 		}

@@ -233,6 +233,8 @@ func (f *Finding) includes(of *Finding) bool {
 		return of.Cause == "" && of.most == f.Cause && f.Cost > of.Cost/2
 	case f.Kind == "pageable_copies" || f.Kind == "small_copies":
 		return of.Copying && f.Cost > of.Cost/2
+	case f.Kind == "gaps" && f.allocating:
+		return of.Kind == "allocation_in_loop" && of.Cost <= f.Cost
 	case f.Kind == imbalance:
 		return of.Kind == lateRank && of.Cause == "" && f.Cost > of.Cost/2
 	case f.Kind == lateRank:
