@@ -17,6 +17,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/invoker"
 	"github.com/cudatrace/cudatrace/record/procfs"
+	"github.com/cudatrace/cudatrace/record/ring"
 )
 
 // Attach records the calls of running processes until they end, the time is over or a signal
@@ -97,7 +98,14 @@ func (s *session) attachAll(found []cupti.ArmedProcess) error {
 	s.calls.open(s, armed)
 	s.tell(opened{})
 	if allArmed := len(found) == len(s.opts.PIDs); !s.calls.probed && !(allArmed && s.calls.source == CallsNone) {
-		return errors.New("a running process can be recorded with probes only, or with --calls none if " +
+		if allArmed {
+			return errors.New("--calls none records the GPU work of an armed process, and the calls that create it, without probes")
+		}
+		return errors.New("a running process can be recorded with probes only, unless 'cudatrace run --armed' started it")
+	}
+	needsWork := func(c ring.Condition) bool { return c.On == ring.LongKernels || c.On == ring.SlowSteps }
+	if !armed && slices.ContainsFunc(s.opts.Conditions, needsWork) {
+		return errors.New("--trigger 'kernel>TIME' and 'step>FACTOR' need CUPTI, which records a running process only if " +
 			"'cudatrace run --armed' started it")
 	}
 	s.sayMissing(found)

@@ -576,3 +576,57 @@ func TestArmedSudo(t *testing.T) {
 		t.Log(text.String())
 	}
 }
+
+// Without rights for probes, doctor and record name the option that records an armed program; of one that is not armed
+// record says so.
+func TestArmedWithoutProbes(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	p.await(t, "is armed: it waits for a recorder")
+	self := copyOfSelf(t, t.TempDir())
+	for _, c := range []struct {
+		pid     int
+		command string
+		code    int
+		want    string
+	}{
+		{p.cmd.Process.Pid, "doctor", exitPart, "a recording gets part of it: GPU work; not calls"},
+		{p.cmd.Process.Pid, "doctor", exitPart, "record it with --calls none"},
+		{p.cmd.Process.Pid, "record -d 100ms", exitFailure, "--calls none records the GPU work of an armed process"},
+		{os.Getpid(), "record -d 100ms", exitFailure, "with probes only, unless 'cudatrace run --armed' started it"},
+	} {
+		args := append(append([]string{self}, strings.Fields(c.command)...), "-p", fmt.Sprint(c.pid))
+		cmd := exec.Command("nobpf", args...)
+		cmd.Dir = t.TempDir()
+		if said, code := outputOf(cmd); code != c.code || !strings.Contains(said, c.want) {
+			t.Errorf("%s: exit code %d, want %d and %q:\n%s", c.command, code, c.code, c.want, said)
+		}
+	}
+	cmd := exec.Command("cudatrace", "record", "-p", fmt.Sprint(os.Getpid()), "--last", "1s", "--trigger", "kernel>1s")
+	cmd.Dir = t.TempDir()
+	if said, code := outputOf(cmd); code != exitFailure || !strings.Contains(said, "need CUPTI") {
+		t.Errorf("a condition of kernels without GPU work: exit code %d\n%s", code, said)
+	}
+	p.end(t, "told failed=0 children=0", "counts kernels=0 copies=1 sets=1")
+}
+
+// A long kernel of an armed program has the last second written.
+func TestArmedTrigger(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	p.await(t, "is armed: it waits for a recorder")
+	b := startInBackground(t, "--flush-interval", "50ms", "--calls", "none", "--last", "1s", "--trigger", "kernel>1ns",
+		"-p", fmt.Sprint(p.cmd.Process.Pid))
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), saidWork) })
+	p.tell(t, "launch 1")
+	b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "reason: kernel") })
+	b.cmd.Process.Signal(syscall.SIGINT)
+	b.end(t)
+	b.read(t, b.base+".1.cudatrace")
+	if b.Kernels != 1 {
+		t.Errorf("%d kernels\n%s", b.Kernels, b.recording.stderr)
+	}
+	p.end(t, "told failed=0 children=0", "counts kernels=1 copies=1 sets=1")
+}

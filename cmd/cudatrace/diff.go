@@ -76,7 +76,7 @@ func diffCommand(con *console.Console) *cli.Command {
 				Usage: "smallest change of a time that differs, in `PERCENT`; conditions have their own",
 			},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-missing", Usage: "names in conditions that match nothing"},
-			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs"},
+			&cli.BoolFlag{Category: allowGroup, Name: "allow-incomplete", Usage: "incomplete logs, other ends"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-gpu", Usage: "runs on different GPUs"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-driver", Usage: "runs with different drivers"},
 			&cli.BoolFlag{Category: allowGroup, Name: "allow-program", Usage: "programs that have no kernel in common"},

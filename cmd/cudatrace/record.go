@@ -496,7 +496,7 @@ func recordNewest(c *cli.Context, o *record.Options) (err error) {
 
 // recordTriggers reads the conditions under which files are written.
 func recordTriggers(c *cli.Context, o *record.Options) error {
-	noWork := len(o.PIDs) > 0 || c.String("gpu") == string(record.GPUNone)
+	noWork := c.String("gpu") == string(record.GPUNone)
 	needsSteps := false
 	for _, word := range c.StringSlice("trigger") {
 		condition, err := triggerCondition(word)
@@ -504,7 +504,7 @@ func recordTriggers(c *cli.Context, o *record.Options) error {
 		case err != nil:
 			return fmt.Errorf("--trigger %w", err)
 		case noWork && (condition.On == ring.LongKernels || condition.On == ring.SlowSteps):
-			return fmt.Errorf("--trigger %q needs CUPTI, which -p and --gpu none leave out", word)
+			return fmt.Errorf("--trigger %q needs CUPTI, which --gpu none leaves out", word)
 		}
 		needsSteps = needsSteps || condition.On == ring.SlowSteps
 		o.Conditions = append(o.Conditions, condition)

@@ -23,6 +23,7 @@ var planted = map[string]string{
 	"sim/mid":   "sleeps in clock_nanosleep",
 	"sim/sleep": "sleeps in clock_nanosleep", "sim/fed": "blocked in read on a pipe",
 	"sim/pipe": "blocked in read on a pipe",
+	"sim/one":  "sleeps in clock_nanosleep",
 	"sim/lock": "waits for a lock", "sim/compute": "on CPU outside of CUDA calls", "sim/copy": "Memcpy HtoD",
 	"sim/pageable": "large copies of pageable memory", "sim/small": "small copies",
 	"sim/sync":     "waits for the whole device at savings: cause_sync",

@@ -419,7 +419,8 @@ func statsHead(logs []convert.Log, all []convert.Summary, tables []*table.Table)
 		infos = append(infos, stats.Log{Name: logs[i].Name, Complete: s.Complete, GPUs: s.GPUs, Driver: s.Driver,
 			Release:  s.DriverRelease,
 			Revision: s.Git.Revision, Start: s.Start, Calls: r.Calls, GPU: r.GPU,
-			Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS, PeakDevice: s.PeakDevice})
+			Schedule: r.Schedule, Filtered: s.LeftOut != nil, Memory: r.Memory, CUDANS: s.CUDANS,
+			PeakDevice: s.PeakDevice, Ended: s.Ended})
 		if i == 0 {
 			functions = append(functions, r.Functions...)
 		}

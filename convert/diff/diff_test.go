@@ -148,9 +148,11 @@ func TestShortNames(t *testing.T) {
 // What makes runs not comparable is named, with two runs that differ.
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	json := strings.Replace(document(t, logtest.Steps{Seed: 1}), `"nvidia_driver":""`, `"nvidia_driver":"580.1"`, 1)
+	json := strings.NewReplacer(`"nvidia_driver":""`, `"nvidia_driver":"580.1"`, `"ended":""`, `"ended":"exit code 0"`).Replace(document(t, logtest.Steps{Seed: 1}))
 	for _, c := range []struct{ old, new, kind, text string }{
 		{`"complete":true`, `"complete":false`, Incomplete, "log is not complete ('cudatrace info log' says why)"},
+		{`"ended":"exit code 0"`, `"ended":"signal 6"`, Incomplete, "different ends of the program: base has exit code 0, new has signal 6"},
+		{`"ended":"exit code 0"`, `"ended":""`, "", ""}, // not known
 		{"NVIDIA H200", "NVIDIA A100", OtherGPU, "different GPUs: base has NVIDIA H200, new has NVIDIA A100"},
 		{`"driver_version":"13.0"`, `"driver_version":"12.8"`, OtherDriver, "different CUDA versions of the driver: base has 13.0, new has 12.8"},
 		{`"nvidia_driver":"580.1"`, `"nvidia_driver":"570.2"`, OtherDriver, "different releases of the driver: base has 580.1, new has 570.2"},

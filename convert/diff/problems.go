@@ -60,6 +60,9 @@ var conditionsOfRuns = []struct {
 	kind, what string
 	of         func(*Run) string
 }{
+	{Incomplete, "ends of the program", func(r *Run) string {
+		return r.said(func(l *stats.Log) string { return l.Ended })
+	}},
 	{OtherGPU, "GPUs", func(r *Run) string { return r.listed(func(l *stats.Log) []string { return l.GPUs }) }},
 	{OtherDriver, "CUDA versions of the driver", func(r *Run) string {
 		return r.said(func(l *stats.Log) string { return l.Driver })

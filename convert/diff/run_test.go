@@ -85,7 +85,7 @@ func document(t testing.TB, s logtest.Steps) string {
 	}
 	how := all[0].Recorded
 	info := []stats.Log{{Name: "log", Complete: all[0].Complete, GPUs: all[0].GPUs, Driver: all[0].Driver, Calls: how.Calls, GPU: how.GPU,
-		CUDANS: all[0].CUDANS, PeakDevice: all[0].PeakDevice}}
+		CUDANS: all[0].CUDANS, PeakDevice: all[0].PeakDevice, Ended: all[0].Ended}}
 	head := []table.Member{{Name: "version", Value: 1}, {Name: "logs", Value: info}, {Name: "functions", Value: how.Functions}}
 	var out bytes.Buffer
 	must.Do(t, table.WriteJSON(&out, head, sink.Tables(stats.Facts{})))

@@ -519,7 +519,11 @@ func (s *Sink) pathFinding(g *pathGroup, k avoidable, rows []*pathRow) *findings
 	}
 	steady := s.findings.Steady(f.Process)
 	saved, lack := s.path.Replay(f.Process).Saved(f.Process, steady.From, steady.To, f.Without)
-	if lack != "" {
+	switch lack {
+	case "":
+	case critical.Waitless:
+		return nil // what blocks the thread may be the GPU
+	default:
 		saved = all
 	}
 	f.Cost = min(saved, steady.To-steady.From)

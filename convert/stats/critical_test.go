@@ -206,3 +206,43 @@ func TestIdleOfSamples(t *testing.T) {
 		}
 	}
 }
+
+// Where no calls that wait are recorded, a thread that waits for the GPU looks as if it slept by itself: nothing is said of its path.
+func TestPathWithoutWaits(t *testing.T) {
+	t.Parallel()
+	for _, waits := range []bool{true, false} {
+		p := newProgram()
+		times(20, func(i int) {
+			p.ranged(fmt.Sprint("step ", i), "", func() {
+				p.kernel(7, 3*ms, 200)
+				p.state(3*ms, "state=3 call=clock_nanosleep")
+				p.state(3*ms, "state=3 call=clock_nanosleep")
+				if waits {
+					p.wait("cudaStreamSynchronize")
+				}
+			})
+		})
+		found := slices.ContainsFunc(p.reports(t, false)["findings"].Rows, func(row table.Row) bool { return row.Cells[0] == "critical_path" })
+		if found != waits {
+			t.Errorf("calls that wait are recorded: %v, and a finding about the path: %v", waits, found)
+		}
+	}
+}
+
+// A call that frees memory waits for the work of the GPU: the path leads to the work. Without these calls a step takes 1.3 ms less (TestSavings).
+func TestPathOfFrees(t *testing.T) {
+	t.Parallel()
+	r := pathsOf(t, []convert.Log{convert.Path("../../testdata/savings/gpu/alloc-with.cudatrace")})
+	frees, kernels := 0.0, 0.0
+	for _, row := range r.Rows {
+		switch name := cell(r, row, "name").(string); {
+		case name == "cudaFree":
+			frees += cell(r, row, "mean_ns").(float64)
+		case strings.Contains(name, "gemm"):
+			kernels += cell(r, row, "mean_ns").(float64)
+		}
+	}
+	if frees > 1.3e6 || kernels < 6e6 {
+		t.Errorf("%.0f ns of a step in cudaFree, %.0f in kernels", frees, kernels)
+	}
+}

@@ -98,7 +98,11 @@ func (s *Sink) saving(list []findings.Finding, whole bool) (worth []findings.Fin
 		}
 		switch all := steady.To - steady.From; {
 		case lack != "":
-			if f.Guess = true; !f.AtMost {
+			f.Guess = true
+			if f.Part > 0 {
+				f.Cost, f.Share = uint64(f.Part*float64(f.Cost)), f.Part*f.Share
+			}
+			if !f.AtMost {
 				f.Evidence += "; its removal may save less: " + lack
 			}
 		case !s.findings.Worth(saved, all):

@@ -128,6 +128,17 @@ var habits = []habit{
 	{"large copies of pageable memory", func(p *program) {
 		times(10, func(int) { p.copy("cudaMemcpy", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
 	}, "pageable_copies"},
+	{"a GPU that is idle while memory that is copied is made ready", func(p *program) {
+		p.stepping(func() { p.work("cudaMemcpy", 7, 3*ms, 100*us, "memcpy bytes=8388608 "+fromPageable) })
+	}, "pageable_copies"},
+	{"a GPU that is idle while memory is allocated many times", func(p *program) {
+		p.stepping(func() {
+			times(5, func(int) {
+				p.call("cudaMalloc", 300*us)
+				p.call("cudaFree", 300*us)
+			})
+		})
+	}, "gaps"},
 	{"large copies of pageable memory by an Async function", func(p *program) {
 		times(10, func(int) { p.copy("cudaMemcpyAsync", 7, big, fromPageable); p.kernel(7, 50*us, 200) })
 	}, "pageable_copies"},
@@ -444,7 +455,7 @@ func TestFindings(t *testing.T) {
 				}
 				shown := reports(f)
 				for name := range strings.SplitSeq(words[1], ",") {
-					if name == "callers" || name == "memory" { // what such a log has not recorded
+					if name == "callers" || name == "memory" || name == "out_of_memory" { // what such a log has not recorded
 						continue
 					}
 					if r := shown[name]; r == nil || len(r.Rows) == 0 {

@@ -14,6 +14,7 @@ type Log struct {
 	Memory     string   `json:"memory_source"`
 	Schedule   string   `json:"schedule"`
 	Filtered   bool     `json:"filtered"`
+	Ended      string   `json:"ended"` // how the program ended: "exit code 0", "signal 6 (SIGABRT)"; "" when not known
 	CUDANS     uint64   `json:"cuda_ns"`
 	PeakDevice uint64   `json:"peak_device_bytes"`
 }

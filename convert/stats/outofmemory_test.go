@@ -65,7 +65,11 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
-			r := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{})["out_of_memory"]
+			tables := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{})
+			r, f := tables["out_of_memory"], tables["findings"]
+			if len(r.Rows) > 0 && !strings.Contains(cell(f, f.Rows[0], "query").(string), " --report errors,out_of_memory ") {
+				t.Errorf("the first finding does not lead to who held memory: %v", f.Rows[0])
+			}
 			var rows []string
 			for _, row := range r.Rows {
 				rows = append(rows, fmt.Sprint(cell(r, row, "bytes"), " ", cell(r, row, "makes_room")))

@@ -465,7 +465,7 @@ type saving struct {
 	kind, title string // of the finding that names the cause, a part of its title; "" where the cause costs nothing, and no finding may say that it does
 }
 
-// The programs are bin/savings of the simulated stack (testdata/savings/README.md) and, on an H100, testdata/gpu/savings.py, which say what each one does.
+// The programs are testdata/sim/prog/savings.c and, on an H100, testdata/gpu/savings.py, which say what each one does.
 var savings = []saving{
 	{"sim/behind", "", "sleeps"},
 	{"sim/pipeline", "", "Memcpy HtoD"},
@@ -482,6 +482,7 @@ var savings = []saving{
 	{"sim/mid", "gaps", " is idle "},
 	{"sim/sleep", "critical_path", "sleeps in clock_nanosleep"},
 	{"sim/sleep", "gaps", " is idle "},
+	{"sim/one", "gaps", " is idle "},
 	{"sim/compute", "gaps", " is idle "},
 	{"sim/copy", "critical_path", "Memcpy HtoD"},
 	{"sim/sync", "device_waits", "waits for the whole device"},

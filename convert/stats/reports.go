@@ -150,8 +150,8 @@ func (s *Sink) First(f Facts) (list []string) {
 		found, _ := s.Findings(f.Incomplete)
 		for i := range found {
 			for _, of := range append(found[i].Effects, found[i]) {
-				if k := findings.KindOf(of.Kind); k.Name != findings.Startup {
-					for name := range strings.SplitSeq(k.Reports, ",") {
+				if of.Kind != findings.Startup {
+					for name := range strings.SplitSeq(of.Reports(), ",") {
 						support[name] = true
 					}
 				}

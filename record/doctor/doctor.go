@@ -149,7 +149,7 @@ func (x *examination) report() *Report {
 	switch {
 	case x.probed:
 		r.Calls = FromProbes
-	case r.GPUWork:
+	case r.GPUWork && x.opts.PID == 0:
 		r.Calls = FromCUPTI
 	}
 	r.Outcome, r.Text = r.outcome()

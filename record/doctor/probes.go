@@ -11,6 +11,7 @@ import (
 	"github.com/cudatrace/cudatrace/record/errno"
 	"github.com/cudatrace/cudatrace/record/figures"
 	"github.com/cudatrace/cudatrace/record/host"
+	"github.com/cudatrace/cudatrace/record/internal/cupti"
 	"github.com/cudatrace/cudatrace/record/internal/openfiles"
 	"github.com/cudatrace/cudatrace/record/internal/probe"
 )
@@ -77,7 +78,11 @@ func (x *examination) lookAtProbes() {
 		Remedy: "without probes calls come from CUPTI, without arguments",
 	}
 	if x.opts.PID != 0 {
-		c.Status, c.Remedy = Nothing, "a running process can be recorded with probes only"
+		c.Status = Nothing
+		c.Remedy = "a running process can be recorded with probes only, unless 'cudatrace run --armed' started it"
+		if cupti.LookForArmed(x.opts.PID).State != cupti.NotArmed {
+			c.Status, c.Remedy = Less, "record it with --calls none: GPU work, and the calls that create it"
+		}
 	}
 	x.addCheck(c)
 }

@@ -245,8 +245,8 @@ type Lost struct {
 	By       *timeline.Thread
 }
 
-// Outside takes away what threads did outside of calls in some times.
-func (x *Without) Outside(list []Lost) {
+// Outside takes away a part of what threads did outside of calls in some times.
+func (x *Without) Outside(list []Lost, part float64) {
 	x.lost(list, func(t *Thread, i int, from, to uint64) {
 		c := t.calls.at(i)
 		end := uint64(0)
@@ -254,7 +254,7 @@ func (x *Without) Outside(list []Lost) {
 			end = t.calls.at(i - 1).end
 		}
 		if from, to = max(from, end), min(to, c.start); from < to {
-			x.outside(t, i, float64(to-from), true)
+			x.outside(t, i, part*float64(to-from), part > 0.5)
 		}
 	})
 }

@@ -212,7 +212,7 @@ func (m *made) replay(t *testing.T, seed uint64, s *sink, main *madeThread) {
 		from := first + m.Uint64N(last-first)
 		part := m.Uint64N(50_000)
 		lost := []critical.Lost{{From: from, To: from + part, Ready: from + part, By: s.steps[0].on}}
-		if saved, _ := r.Saved(of, first, last+1, func(x *critical.Without) { x.Outside(lost) }); saved > part {
+		if saved, _ := r.Saved(of, first, last+1, func(x *critical.Without) { x.Outside(lost, 1) }); saved > part {
 			t.Errorf("seed %d: without %d ns of the thread %d are saved", seed, part, saved)
 		}
 	}

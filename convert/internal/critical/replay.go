@@ -392,7 +392,7 @@ func (r *Replay) call(t *Thread, i int) {
 		r.lag[e] = min(r.lag[e], after)
 	}
 	if len(r.lag) == own+1 {
-		if s, k := r.jam(t, x); s != nil {
+		if s, k := r.c.jam(t, x); s != nil {
 			after := int64(x.end - s.work.at(k).end)
 			r.lag[own] = min(after, took)
 			r.edge(s.base+2*int32(k)+1, after)
@@ -410,13 +410,18 @@ func (t *Thread) following(a *awaited) *awaited {
 	return &t.waits[a.next-1]
 }
 
+// frees reports whether a call frees memory: it waits for all work.
+func (c *Collector) frees(x *call) bool {
+	return c.roles[x.name] == activity.Allocating && strings.Contains(c.texts[x.name], "Free")
+}
+
 // jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in
 // the queue of a stream; a call that frees memory, for all work; one that waits, for work that ended shortly before it
 // returned.
-func (r *Replay) jam(t *Thread, x *call) (last *Stream, at int) {
-	role := r.c.roles[x.name]
+func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
+	role := c.roles[x.name]
 	waits, launches := role == activity.Waits || role == activity.WaitsAll, role == activity.Launching
-	frees := role == activity.Allocating && strings.Contains(r.c.texts[x.name], "Free")
+	frees := c.frees(x)
 	if !waits && (!launches && !frees || x.end-x.start < jammed) {
 		return nil, 0
 	}

@@ -507,18 +507,32 @@ func (w *walk) onThread() {
 		return
 	}
 	x := t.calls.at(i)
+	if s, k := w.waitedFor(t, x); s != nil {
+		end := s.work.at(k).end
+		w.did(end, Segment{Kind: Return, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Waited})
+		if w.thread == t && w.at <= max(end, w.from) || end > w.at {
+			w.thread, w.stream, w.piece = nil, s, k
+		}
+		return
+	}
+	w.did(x.start, Segment{Kind: Call, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Program})
+}
+
+// waitedFor returns the work for whose end a call waited, nil for none.
+func (w *walk) waitedFor(t *Thread, x *call) (*Stream, int) {
 	if a := t.awaited(x); a != nil && a.end > x.start && a.start < w.at && a.end <= w.at+slack {
 		if s := w.c.streams[a.stream]; s != nil {
 			if k, found := s.find(a); found {
-				w.did(a.end, Segment{Kind: Return, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Waited})
-				if w.thread == t && w.at <= max(a.end, w.from) || a.end > w.at {
-					w.thread, w.stream, w.piece = nil, s, k
-				}
-				return
+				return s, k
 			}
 		}
 	}
-	w.did(x.start, Segment{Kind: Call, Name: x.name, Place: x.place, Thread: t.Thread, Edge: Program})
+	if w.c.frees(x) {
+		if s, k := w.c.jam(t, x); s != nil && s.work.at(k).end <= w.at {
+			return s, k
+		}
+	}
+	return nil, 0
 }
 
 // comesTo returns the place of a call that comes next. Calls that make no work have no line of the program: it is that

@@ -9,6 +9,9 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
+// outOfMemory are the names of the error of a call that finds no memory.
+var outOfMemory = []string{"cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"}
+
 func (r *report) failing() {
 	t := r.process.failures.tally((*timed).all)
 	if len(t) == 0 {
@@ -31,8 +34,12 @@ func (r *report) failing() {
 	for _, k := range keys[:min(len(keys), MaxMoments)] {
 		at = append(at, t[k].first)
 	}
+	try := "look at the first one: later failures often follow from it; the report errors has the callers"
+	noMemory := slices.ContainsFunc(keys, func(f failure) bool { return slices.Contains(outOfMemory, f.error) })
+	if noMemory {
+		try += ", and out_of_memory who held the GPU's memory"
+	}
 	r.add("failing_calls", e, Finding{Title: figures.Count(e.count, "call fails", "calls fail"),
-		Evidence: strings.Join(words, ", "),
-		Try:      "look at the first one: later failures often follow from it; the report errors has the callers"})
+		Evidence: strings.Join(words, ", "), Try: try, NoMemory: noMemory})
 	r.list[len(r.list)-1].At = at
 }

@@ -30,10 +30,12 @@ type Finding struct {
 
 	// Without takes the habit away from a replay, which then says what it costs. It is nil where Cost is 0, or no saving.
 	Without func(*critical.Without)
-	Guess   bool // Cost is the time that the habit takes: what its removal would save is not known
+	Guess   bool    // Cost is the time that the habit takes: what its removal would save is not known
+	Part    float64 // of the habit's time, what Title names; 0 where that is all of it
 
 	Explains []Explained // idle time of GPUs of which this one is the cause
 	Copying  bool        // a copy is what costs the time
+	NoMemory bool        // a call found no memory
 
 	most       string // of what the launching threads are known to do while a GPU is idle
 	allocating bool   // they allocate in the gaps
@@ -117,13 +119,21 @@ type Span struct {
 	Logs        int
 }
 
+// Reports are those that show the finding, with commas between.
+func (f *Finding) Reports() string {
+	if f.NoMemory {
+		return KindOf(f.Kind).Reports + ",out_of_memory"
+	}
+	return KindOf(f.Kind).Reports
+}
+
 // Query returns the command that shows the finding of some logs, whose names are words for a shell. Filters take the
 // processes and times of each log: of several logs the command has no process, and a time that includes that of the
 // finding in each log; none where the logs have several clocks.
 func (f *Finding) Query(begin Span, logs string) string {
 	k := KindOf(f.Kind)
 	since := func(t, start uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
-	query := "cudatrace stats " + logs + " --report " + k.Reports
+	query := "cudatrace stats " + logs + " --report " + f.Reports()
 	if !k.Ranks && begin.Logs < 2 {
 		query += fmt.Sprintf(" --process %d", f.Process.PID)
 	}

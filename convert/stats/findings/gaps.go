@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
 	"github.com/cudatrace/cudatrace/convert/internal/critical"
@@ -302,18 +303,22 @@ func (r *report) gaps() {
 					title = fmt.Sprintf("%s is idle %s times, for up to %s", r.collector.gpuName(gpu),
 						figures.Group(e.count), figures.Duration(e.longest[0].cost))
 				}
+				part := partOf(cause, did, r.idleTime.on(r.process, gpu))
 				r.add("gaps", e, Finding{
-					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, Without: g.without(kind), GPU: &gpu,
+					Title: causedBy(titleOf(cause, did), title), Cause: cause, Effect: title, GPU: &gpu,
+					Without: g.without(kind, part), Part: part,
 					Evidence: text + r.atLines(&g.ends, "; the gaps end with launches at ", e.count),
-					Try:      tryFor(kind, did, g.ends.since(r.steady.From)), most: mostOf(did), allocating: kind == allocates,
+					Try:      tryFor(cause, kind, did, g.ends.since(r.steady.From)),
+					most:     mostOf(did), allocating: kind == allocates,
+					Copying: strings.HasPrefix(cause, "cudaMemcpy") || strings.HasPrefix(cause, "cuMemcpy"),
 				})
 			}
 		}
 	}
 }
 
-// without takes away what the launching threads did in the gaps, of one kind.
-func (g *gaps) without(kind doingKind) func(*critical.Without) {
+// without takes away what the launching threads did in the gaps, of one kind; of what they did outside of calls a part.
+func (g *gaps) without(kind doingKind, part float64) func(*critical.Without) {
 	roles := map[doingKind][]activity.Role{captures: {activity.Capturing}, allocates: {activity.Allocating},
 		waits: {activity.Waits, activity.WaitsAll}, launches: {activity.Launching},
 		callsElse: {activity.OtherRole, activity.Ordering, activity.Initialising, activity.Loading}}[kind]
@@ -323,5 +328,5 @@ func (g *gaps) without(kind doingKind) func(*critical.Without) {
 	case roles != nil:
 		return func(x *critical.Without) { x.In(g.kept, roles...) }
 	}
-	return func(x *critical.Without) { x.Outside(g.kept) }
+	return func(x *critical.Without) { x.Outside(g.kept, part) }
 }

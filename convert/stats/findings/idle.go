@@ -108,7 +108,7 @@ func (r *report) idle() {
 		try := "make what takes most of that time faster, or move it to another thread or out of the loop"
 		for kind, of := range meanwhile(did) {
 			if remedies[kind] != "" && of > ns/2 {
-				try = tryFor(kind, did, nil)
+				try = tryFor(g.mostly(), kind, did, nil)
 			}
 		}
 		gpu := g.GPU
@@ -233,6 +233,8 @@ func (f *Finding) includes(of *Finding) bool {
 		return of.Cause == "" && of.most == f.Cause && f.Cost > of.Cost/2
 	case f.Kind == "pageable_copies" || f.Kind == "small_copies":
 		return of.Copying && f.Cost > of.Cost/2
+	case f.Kind == "gaps" && f.allocating:
+		return of.Kind == "allocation_in_loop" && of.Cost <= f.Cost
 	case f.Kind == imbalance:
 		return of.Kind == lateRank && of.Cause == "" && f.Cost > of.Cost/2
 	case f.Kind == lateRank:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/cudatrace/cudatrace/convert/internal/activity"
@@ -50,7 +51,7 @@ const leastNamed = 0.25
 
 // tryFor returns the remedy of a kind, with the line or code that takes most of the time, or the line that launches
 // next.
-func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
+func tryFor(cause string, kind doingKind, did tally[doing], next tally[*timeline.PythonFrame]) string {
 	try, all := remedies[kind], float64(total(did).cost)
 	code, most := "", uint64(leastNamed*all)
 	for _, d := range largest(did, func(d doing) string { return d.name }) {
@@ -76,6 +77,10 @@ func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame])
 			at = "at these times (most: " + code + ")"
 		}
 		return fmt.Sprintf(try, at)
+	case sleeps, blocked, locked:
+		if code != "" && code != cause {
+			try += " (most: " + code + ")"
+		}
 	}
 	return try
 }
@@ -83,25 +88,55 @@ func tryFor(kind doingKind, did tally[doing], next tally[*timeline.PythonFrame])
 // titleOf returns what begins the title of a finding about an idle GPU: the cause, or where the launching threads were.
 func titleOf(cause string, did tally[doing]) string {
 	if cause == "" || strings.HasPrefix(cause, "[") { // [vdso] says less
-		return placeOf(did)
+		place, _ := placeOf(did)
+		return place
 	}
 	return cause
 }
 
-// placeOf returns where the launching threads were for more than half of the time, "" if nowhere.
-func placeOf(did tally[doing]) string {
+// nearlyAll is the part of some time that counts as all of it: the rest may be what a look at a thread did not see.
+const nearlyAll = 0.9
+
+// partOf is the part of what threads did outside of calls that titleOf names: all of it, or more than half. What was
+// seen by chance counts as far as it may belong to the cause.
+func partOf(cause string, did tally[doing], idle *SteadyIdle) float64 {
+	named, all := uint64(0), uint64(0)
+	_, place := placeOf(did)
+	for d, e := range did {
+		if d.kind != outside && d.kind < computes {
+			continue
+		}
+		all = sketch.Sum(all, e.cost)
+		if d.name == cause || titleOf(cause, did) != cause && slices.Contains(place, d.kind) {
+			named = sketch.Sum(named, e.cost)
+		}
+	}
+	for i := 0; named > 0 && idle != nil && i < len(idle.Rows); i++ {
+		if idle.Rows[i].What == cause {
+			named = max(named, idle.Rows[i].High)
+		}
+	}
+	if part := float64(named) / float64(max(all, 1)); named > 0 && part < nearlyAll {
+		return part
+	}
+	return 1
+}
+
+// placeOf returns where the launching threads were for more than half of the time, and what they did there; "" if
+// nowhere, and nothing where that is all that they did.
+func placeOf(did tally[doing]) (place string, doings []doingKind) {
 	kinds, all := kindsOf(did), total(did).cost
 	onCPU := kinds[computes] + kinds[computesUnseen]
-	blocked := kinds[blocked] + kinds[sleeps] + kinds[locked] + kinds[blockedUnseen]
+	isBlocked := kinds[blocked] + kinds[sleeps] + kinds[locked] + kinds[blockedUnseen]
 	switch {
 	case onCPU > all/2:
-		return "on CPU outside of CUDA calls"
-	case blocked > all/2:
-		return "blocked outside of CUDA calls"
-	case onCPU+blocked+kinds[ready]+kinds[outside] > all/2:
-		return "outside of CUDA calls"
+		return "on CPU outside of CUDA calls", []doingKind{computes, computesUnseen}
+	case isBlocked > all/2:
+		return "blocked outside of CUDA calls", append([]doingKind{blockedUnseen}, blocks...)
+	case onCPU+isBlocked+kinds[ready]+kinds[outside] > all/2:
+		return "outside of CUDA calls", nil
 	}
-	return ""
+	return "", nil
 }
 
 // kindsOf joins what threads did by kind.

@@ -15,6 +15,7 @@ static const struct {
 	{"CUDASIM_DEVICES", &config.devices, 1},
 	{"CUDASIM_KERNEL_NS", &config.kernel_ns, 2000},
 	{"CUDASIM_RETURN_NS", &config.return_ns, 0},
+	{"CUDASIM_HOST_MB_S", &config.host_mb_s, 25000},
 	{"CUDASIM_HANG_AFTER", &config.hang_after, 0},
 	{"CUDASIM_CUPTI_VERSION", &config.cupti_version, 130001},
 	{"CUDASIM_CUPTI_IGNORE_CALLBACK", &config.no_callback, 0},
@@ -63,6 +64,8 @@ static void load(void)
 	}
 	if (config.devices > 16)
 		config.devices = 16;
+	if (config.host_mb_s == 0)
+		config.host_mb_s = 1;
 }
 
 const struct sim_config *sim_config(void)

@@ -7,13 +7,13 @@
 #define SIM_MEMORY ((uint64_t)143771 << 20) /* of a GPU, bytes */
 #define SIM_LATENCY_NS 1000	/* from a call to the earliest start of its work */
 #define SIM_COPY_NS 1000	/* fixed part of a copy's or memset's duration */
-#define SIM_HOST_MB_S 25000	/* copies between host and device */
 #define SIM_DEVICE_MB_S 2000000 /* copies on and between devices, and memsets */
 
 struct sim_config {
 	uint64_t devices;       /* CUDASIM_DEVICES: number of GPUs, at most 16; 0: cuInit returns 100 */
 	uint64_t kernel_ns;     /* CUDASIM_KERNEL_NS: duration of a kernel that sets none */
 	uint64_t return_ns;     /* CUDASIM_RETURN_NS: time from the submission of work to the return of its call */
+	uint64_t host_mb_s;     /* CUDASIM_HOST_MB_S: copies between host and device */
 	uint64_t hang_after;    /* CUDASIM_HANG_AFTER: the kernel of this number (from 1) never ends; 0: none */
 	uint64_t cupti_version; /* CUDASIM_CUPTI_VERSION */
 	uint64_t no_callback;   /* CUDASIM_CUPTI_IGNORE_CALLBACK: all times stay on CLOCK_REALTIME */

@@ -25,7 +25,7 @@ uint64_t sim_work_duration(const struct sim_work *w)
 	case SIM_COPY:
 		return transfer_ns(w->copy.width * w->copy.height * w->copy.depth,
 				   sim_on_device(w->copy.src_kind) && sim_on_device(w->copy.dst_kind)
-					   ? SIM_DEVICE_MB_S : SIM_HOST_MB_S);
+					   ? SIM_DEVICE_MB_S : sim_config()->host_mb_s);
 	case SIM_SET:
 		return transfer_ns(w->set.width * w->set.height * w->set.unit, SIM_DEVICE_MB_S);
 	default:

@@ -272,7 +272,7 @@ func (m *communicator) finding(kind, who string, p *RankProcess, l *lag, steps u
 		most = "up to " // an absent rank may have come shortly before
 	}
 	f.Evidence = fmt.Sprintf("communicator %s: last in %s of the %s in which all others wait %s or more (%s), "+
-		"with %.1f %% of all waiting; every other rank would save %s%s", m.name(), figures.Group(f.Count),
+		"with %.1f %% of all waiting; all others wait for it alone for %s%s", m.name(), figures.Group(f.Count),
 		figures.Count(l.of, "collective", "collectives"), figures.Duration(l.least), beside, 100*l.share, most,
 		figures.Duration(f.Cost))
 	if m.Step() > 1 {
