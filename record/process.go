@@ -262,7 +262,9 @@ func (ps *processes) lastWord(p *recordedProcess, seen func(pid uint32) (probe.E
 	}
 	if known && x.Final {
 		e.Status = x.Status
-		if x.Signaled() && e.Reason != "exec" { // it struck before the process could end as it meant to
+		struck := x.Signaled() && e.Reason != "exec"                  // before the process could end as it meant to
+		unseen := e.Reason == "" && e.Complete == 0 && p.owns(x.Time) // by the time that its library was gone
+		if struck || unseen {
 			e.Reason = x.Reason
 		}
 	}

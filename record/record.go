@@ -301,7 +301,7 @@ func (s *session) exit(pid uint32) (x probe.Exit, ok bool) {
 	seen, ok := s.calls.exit(pid)
 	if s.program != nil && pid == s.programPID() {
 		if x, ended := s.program.exit(); ended {
-			x.Exec, x.Traced = seen.Exec, seen.Traced
+			x.Time, x.Exec, x.Traced = seen.Time, seen.Exec, seen.Traced
 			return x, true
 		}
 	}
