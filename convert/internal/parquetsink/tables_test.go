@@ -333,7 +333,7 @@ func queryOfPage(t testing.TB, begin string) string {
 }
 
 // The query of docs/parquet.md gives what stats says of Python lines with what they call.
-func TestInclusiveLines(t *testing.T) {
+func TestInclusiveLinesDuckDB(t *testing.T) {
 	t.Parallel()
 	query := queryOfPage(t, "with recursive outer_frames")
 	for _, log := range logtest.Texts(t, "../../testdata/python") {
