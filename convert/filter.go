@@ -41,6 +41,12 @@ func (f *Filter) limits() bool {
 	return f.limitsRecords() || f.Name != "" || f.Caller != "" || f.Python != "" || !f.NVTX.None() || f.MinDuration > 0
 }
 
+// OnlyFrom reports whether the filter limits nothing but the beginning of the time.
+func (f Filter) OnlyFrom() bool {
+	f.From, f.Last = 0, 0
+	return !f.limits()
+}
+
 // Gappy reports whether the filter leaves out work between other work, or calls between other calls, so that gaps and
 // repetitions are not those of the program.
 func (f *Filter) Gappy() bool {

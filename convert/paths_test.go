@@ -78,6 +78,17 @@ func TestProcessorPaths(t *testing.T) {
 	}
 }
 
+// The paths of a trace, too, lead through calls that free memory to the work that these wait for.
+func TestProcessorPathOfFrees(t *testing.T) {
+	t.Parallel()
+	tr := traceOfLogs(t, TraceOptions{}, Path("../testdata/savings/gpu/alloc-with.cudatrace"))
+	const of = `select sum(dur) from slice where category = 'critical_path' and `
+	kernels, frees := tr.Int(of+`extract_arg(arg_set_id, 'debug.kind') = 'kernel'`), tr.Int(of+`name = 'cudaFree'`)
+	if kernels < 4*frees || frees == 0 {
+		t.Errorf("%d ns of the paths in kernels, %d in cudaFree", kernels, frees)
+	}
+}
+
 // Where the steps of a long run have no path, their track says so, from the first of them to the last, and how to see
 // it.
 func TestUndrawnPathsProcessor(t *testing.T) {

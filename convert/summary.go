@@ -40,7 +40,8 @@ type Summary struct {
 	Recorder      string            `json:"cudatrace"`
 	Start         string            `json:"start"` // RFC 3339, UTC
 	DurationNS    uint64            `json:"duration_ns"`
-	CUDANS        uint64            `json:"cuda_ns"` // from the first call to the last end of a call or of GPU work
+	CUDANS        uint64            `json:"cuda_ns"`       // from the first call to the last end of a call or of GPU work
+	AfterNS       uint64            `json:"after_cuda_ns"` // from that end to that of the recording
 	GPUs          []string          `json:"gpus"`
 	GPUList       []GPUInfo         `json:"gpu_list"`       // those of GPUs, with what identifies them
 	Driver        string            `json:"driver_version"` // the CUDA version that the driver supports, "13.0"
@@ -401,6 +402,7 @@ func (l *log) describeCost(s *Summary) {
 func (c *conversion) describeRun(l *log, s *Summary) {
 	first := l.catalog.First()
 	s.DurationNS = l.catalog.Last() - first
+	s.AfterNS = l.catalog.Last() - min(l.catalog.Last(), l.found.Span.Last)
 	if at := l.catalog.Clocks.First; at.Monotonic != 0 {
 		wall := int64(at.Realtime) - int64(at.Monotonic-first)
 		s.Start = time.Unix(0, wall).UTC().Format(time.RFC3339Nano)

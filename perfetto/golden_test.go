@@ -86,7 +86,8 @@ func TestThreadStates(t *testing.T) {
 		row{u + 600, int64(50), "Running", int64(2), int64(4001), "loader", int64(4000)},
 		row{u + 650, int64(50), "S", nil, int64(4001), "loader", int64(4000)},
 		row{u + 700, int64(-1), "Running", int64(2), int64(4001), "loader", int64(4000)})
-	rows(t, tr, `select ts, dur, tid from sched_slice join thread using (utid) order by ts`,
-		row{u + 100, int64(100), int64(4000)}, row{u + 200, int64(100), int64(4001)}, row{u + 450, int64(50), int64(4000)},
-		row{u + 600, int64(50), int64(4001)}, row{u + 700, int64(-1), int64(4001)})
+	const prio = int64(prioNormal)
+	rows(t, tr, `select ts, dur, tid, priority from sched_slice join thread using (utid) order by ts`,
+		row{u + 100, int64(100), int64(4000), prio}, row{u + 200, int64(100), int64(4001), prio}, row{u + 450, int64(50), int64(4000), prio},
+		row{u + 600, int64(50), int64(4001), prio}, row{u + 700, int64(-1), int64(4001), prio})
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 	"unicode"
 
 	"github.com/urfave/cli/v2"
@@ -196,20 +195,9 @@ func made(con *console.Console, logs []convert.Log, all []convert.Summary, done 
 	}
 	n := all[0].Slices
 	con.Sayf("%s: %s, %s", done.Path, fileSize(done.Path), figures.Count(n, o.Format.Unit, o.Format.Units))
-	if words := tooLarge(n, convertedTime(all, o.Filter), logArgs(logs)...); words != "" && o.Format.Sized {
+	if words := tooLarge(all, o.Filter, logArgs(logs)...); words != "" && o.Format.Sized {
 		con.Say(words)
 	}
-}
-
-// convertedTime is the time that a trace is of, at most.
-func convertedTime(all []convert.Summary, f convert.Filter) (longest time.Duration) {
-	for i := range all {
-		longest = max(longest, time.Duration(all[i].DurationNS))
-	}
-	if f.Last > 0 {
-		longest = min(longest, f.Last)
-	}
-	return longest
 }
 
 // abandonAtSignal ends the program when a signal comes, and leaves no part of the trace behind, until

@@ -391,7 +391,7 @@ func convertToOpen(stop *stopped, con *console.Console, log convert.Log, o conve
 		t.size, err = t.file.Seek(0, io.SeekEnd)
 	}
 	if err == nil {
-		if words := tooLarge(all[0].Slices, convertedTime(all, o.Filter), log.Name); words != "" {
+		if words := tooLarge(all, o.Filter, log.Name); words != "" {
 			con.Say(words)
 		}
 		aboutLogs(con, []convert.Log{log}, all, convert.Formats[0])

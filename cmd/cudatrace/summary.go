@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/convert"
@@ -51,7 +50,7 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	if words := unnamed(s); words != "" {
 		con.Detail("kernel names: %s", words)
 	}
-	if words := tooLarge(s.Slices, time.Duration(s.DurationNS), files[len(files)-1].path); words != "" {
+	if words := tooLarge([]convert.Summary{s}, convert.Filter{}, files[len(files)-1].path); words != "" {
 		con.Detail("size: %s", words)
 	}
 	peak := s.NoMemory
@@ -307,15 +306,23 @@ func traceSize(path string, slices uint64) string {
 	return fileSize(path) + ", " + figures.Count(slices, "slice", "slices")
 }
 
-// tooLarge says what to do where Perfetto's UI does not load a trace of some logs, of so long a time; "" if it does.
-func tooLarge(slices uint64, of time.Duration, logs ...string) string {
+// tooLarge says what to do where Perfetto's UI does not load the trace of some logs; "" if it does.
+func tooLarge(all []convert.Summary, f convert.Filter, logs ...string) string {
+	slices, last := all[0].Slices, 0.01
 	if slices <= convert.UISlices {
 		return ""
 	}
-	last := max(of.Seconds()*convert.UISlices/float64(slices), 0.1)
-	return fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; to keep the newest: "+
-		"cudatrace convert %s --from 'last %gs'", figures.Group(slices), figures.Group(convert.UISlices),
-		figures.Shell(logs...), math.Floor(last*10)/10)
+	text := fmt.Sprintf("%s slices are more than Perfetto's UI takes, about %s; ", figures.Group(slices),
+		figures.Group(convert.UISlices))
+	if !f.OnlyFrom() {
+		return text + "choose a shorter time (--from, --to), or only what takes longer (--min-duration)"
+	}
+	for i := range all {
+		kept := float64(all[i].CUDANS) * convert.UISlices / float64(slices)
+		last = max(last, (float64(all[i].AfterNS)+kept)/1e9)
+	}
+	return text + fmt.Sprintf("to keep the newest: cudatrace convert %s --from 'last %gs'", figures.Shell(logs...),
+		math.Floor(last*100)/100)
 }
 
 func fileSize(path string) string {

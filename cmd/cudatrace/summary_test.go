@@ -59,13 +59,21 @@ func TestRemedies(t *testing.T) {
 // A trace that the UI does not load is said to be one, with a command that helps.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	if got := tooLarge(convert.UISlices, time.Minute, "a.cudatrace"); got != "" {
+	of := func(slices uint64, f convert.Filter) string {
+		s := convert.Summary{Slices: slices, DurationNS: 150e9, CUDANS: 60e9, AfterNS: 30e9} // and as long before
+		return tooLarge([]convert.Summary{s}, f, "a.cudatrace")
+	}
+	if got := of(convert.UISlices, convert.Filter{}); got != "" {
 		t.Errorf("what the UI takes: %s", got)
 	}
-	const want = "4,000,001 slices are more than Perfetto's UI takes, about 4,000,000; to keep the newest: " +
-		"cudatrace convert a.cudatrace --from 'last 59.9s'"
-	if got := tooLarge(convert.UISlices+1, time.Minute, "a.cudatrace"); got != want {
-		t.Errorf("one more: %s", got)
+	const want = "5,000,000 slices are more than Perfetto's UI takes, about 4,000,000; "
+	for text, f := range map[string]convert.Filter{
+		"to keep the newest: cudatrace convert a.cudatrace --from 'last 78s'":              {Last: time.Minute},
+		"choose a shorter time (--from, --to), or only what takes longer (--min-duration)": {To: time.Minute},
+	} {
+		if got := of(5_000_000, f); got != want+text {
+			t.Errorf("more, %+v: %s", f, got)
+		}
 	}
 	var out strings.Builder
 	printSummary(console.New(io.Discard, &out), convert.Summary{Slices: 5_000_000}, firstLook{Busy: "3 %", Finding: "slow \x1b", Try: "faster"}, []madeFile{{path: "a.pftrace"}, {path: "a.cudatrace"}})

@@ -49,6 +49,11 @@ func (m *memory) outOfMemory(e *timeline.OutOfMemory) {
 	o.unread, m.unread = e.KnownGPU, true
 }
 
+// lacked reports whether a call of a process found no memory on a GPU.
+func (m *memory) lacked(of *timeline.Process) bool {
+	return slices.ContainsFunc(m.failed, func(o *outOfMemory) bool { return o.Process == of })
+}
+
 // readHeld notes who held memory when calls failed. A program may try again and again: it is read once for each change.
 func (m *memory) readHeld() {
 	if !m.unread {

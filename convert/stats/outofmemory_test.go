@@ -67,8 +67,9 @@ gpu_user uuid=0a user=99 name=python3 from=1000 to=9000 bytes=64
 			log := convert.Log{Name: "log", Open: logtest.Assemble(t, head+c.log)}
 			tables := byName(taking(t, stats.New(), convert.Options{}, log), stats.Facts{})
 			r, f := tables["out_of_memory"], tables["findings"]
-			if len(r.Rows) > 0 && !strings.Contains(cell(f, f.Rows[0], "query").(string), " --report errors,out_of_memory ") {
-				t.Errorf("the first finding does not lead to who held memory: %v", f.Rows[0])
+			query := cell(f, f.Rows[0], "query").(string)
+			if leads := strings.Contains(query, "--report errors,out_of_memory"); leads != (len(r.Rows) > 0) || leads && strings.Contains(query, "--process") {
+				t.Errorf("the first finding leads to who held memory in all processes: %v; %q", leads, query)
 			}
 			var rows []string
 			for _, row := range r.Rows {

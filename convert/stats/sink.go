@@ -72,7 +72,7 @@ func New() *Sink {
 	s.findings.KernelName = func(mangled string) string { return s.shortTitle(mangled) }
 	s.steps = steps.New(func(of *timeline.Process, at uint64) { s.busy.mark(of, at, false) })
 	s.memory, s.torch = newMemory(&s.clock), newTorchMemory(&s.clock)
-	s.findings.TorchFailures = s.torchFailures
+	s.findings.TorchFailures, s.findings.NoMemory = s.torchFailures, s.memory.lacked
 	s.metrics = newMetrics(&s.clock, s.busy.title)
 	s.ranks = ranks.New(s.names, s.clock.since, s.findings.Steady)
 	s.startup, s.steady = s.newSection(), s.newSection()

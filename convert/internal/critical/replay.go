@@ -392,7 +392,7 @@ func (r *Replay) call(t *Thread, i int) {
 		r.lag[e] = min(r.lag[e], after)
 	}
 	if len(r.lag) == own+1 {
-		if s, k := r.c.jam(t, x); s != nil {
+		if s, k := r.c.jam(t, x); s != nil && k < s.kept {
 			after := int64(x.end - s.work.at(k).end)
 			r.lag[own] = min(after, took)
 			r.edge(s.base+2*int32(k)+1, after)
@@ -437,7 +437,7 @@ func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 			}
 			k--
 		}
-		if k < 0 || k >= s.kept || s.work.at(k).end <= max(latest, x.start) || s.work.at(k).end > x.end {
+		if k < 0 || s.work.at(k).end <= max(latest, x.start) || s.work.at(k).end > x.end {
 			continue
 		}
 		if !frees && x.end-s.work.at(k).end > starting {

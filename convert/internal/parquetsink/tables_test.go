@@ -321,22 +321,28 @@ func TestThreadTimesDuckDB(t *testing.T) {
 	}
 }
 
-// The query of docs/parquet.md gives what stats says of Python lines with what they call.
-func TestInclusiveLines(t *testing.T) {
-	t.Parallel()
-	text := must.Get(os.ReadFile("../../../docs/parquet.md"))(t)
-	_, rest, _ := strings.Cut(string(text), "```sql\nwith recursive outer_frames")
+// queryOfPage is the query of docs/parquet.md that begins with some words.
+func queryOfPage(t testing.TB, begin string) string {
+	t.Helper()
+	_, rest, _ := strings.Cut(string(must.Get(os.ReadFile("../../../docs/parquet.md"))(t)), "```sql\n"+begin)
 	query, _, found := strings.Cut(rest, ";\n```")
 	if !found {
 		t.Fatal("the page has no query")
 	}
+	return begin + query
+}
+
+// The query of docs/parquet.md gives what stats says of Python lines with what they call.
+func TestInclusiveLinesDuckDB(t *testing.T) {
+	t.Parallel()
+	query := queryOfPage(t, "with recursive outer_frames")
 	for _, log := range logtest.Texts(t, "../../testdata/python") {
 		e, folder := sqltest.Open(t, sqltest.DuckDB), t.TempDir()
 		r := run{log.Name, convert.Log{Name: log.Name, Open: logtest.Assemble(t, log.Text)}}
 		write(t, filepath.Join(folder, r.name), r.name, r.log)
 		views(e, folder)
 		var got []string
-		for _, row := range e.Rows("select file || ':' || line || ' ' || function, inclusive_ns::bigint from (with recursive outer_frames" + query + ") where file is not null") {
+		for _, row := range e.Rows("select file || ':' || line || ' ' || function, inclusive_ns::bigint from (" + query + ") where file is not null") {
 			got = append(got, strings.Join(row, " "))
 		}
 		slices.Sort(got)
@@ -349,6 +355,30 @@ func TestInclusiveLines(t *testing.T) {
 		if t.Failed() {
 			t.Errorf("%s:\n%s\nstats:\n%s", log.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// The query of docs/parquet.md gives the means of sampled metrics while work of NVTX ranges ran, as a comparison of each piece with each
+// sample does, with work and samples in several slots of time.
+func TestMetricsOfRangesDuckDB(t *testing.T) {
+	t.Parallel()
+	text := string(must.Get(os.ReadFile("../../testdata/metrics.log.txt"))(t))
+	text = strings.Replace(text, "realtime=1700000000000000000", "realtime=1700000000009650000", 1) // a slot ends within a sample
+	e, folder := sqltest.Open(t, sqltest.DuckDB), t.TempDir()
+	write(t, filepath.Join(folder, "metrics"), "metrics", convert.Log{Name: "metrics", Open: logtest.Assemble(t, text)})
+	write(t, filepath.Join(folder, "nccl"), "nccl", convert.Path("../../../testdata/gpu/logs/nccl-rank0.cudatrace"))
+	views(e, folder)
+	const rounded = "select name, gpu, metric, unit, mean::float from "
+	got := e.Rows(rounded + "(" + queryOfPage(t, "with pieces as") + ") order by all")
+	want := e.Rows(rounded + `(select name, gpu, metric, unit, sum(value * ns) / sum(ns) as mean from (
+		select unnest(string_split(nvtx, ' | ')) as name, gpu, c.name as metric, unit, value,
+			least(p.start_unix_ns + p.dur_ns, c.start_unix_ns + c.dur_ns) - greatest(p.start_unix_ns, c.start_unix_ns) as ns
+		from work p join counters c using (run, host, log_id, gpu) where c.dur_ns > 0) where ns > 0 group by all) order by all`)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the query differs from a comparison of all with all (-all +query):\n%s", diff)
+	}
+	if !slices.ContainsFunc(got, func(row []string) bool { return strings.Join(row, " ") == "step 0 SM active % 81.5" }) {
+		t.Error("the SMs were not active for 81.5 % of the step")
 	}
 }
 

@@ -20,6 +20,9 @@ type Collector struct {
 	// TorchFailures are requests of a process for which PyTorch had no memory: the first ones, and how many there were.
 	TorchFailures func(*timeline.Process) (first []TorchFailure, count uint64)
 
+	// NoMemory reports whether a call of a process found no memory on a GPU.
+	NoMemory func(*timeline.Process) bool
+
 	// PinnedRate is what copies of pinned memory between the host and a device reach, in bytes a second; 0 if unknown.
 	PinnedRate func(gpu uint32) float64
 

@@ -9,9 +9,6 @@ import (
 	"github.com/cudatrace/cudatrace/record/figures"
 )
 
-// outOfMemory are the names of the error of a call that finds no memory.
-var outOfMemory = []string{"cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"}
-
 func (r *report) failing() {
 	t := r.process.failures.tally((*timed).all)
 	if len(t) == 0 {
@@ -35,7 +32,7 @@ func (r *report) failing() {
 		at = append(at, t[k].first)
 	}
 	try := "look at the first one: later failures often follow from it; the report errors has the callers"
-	noMemory := slices.ContainsFunc(keys, func(f failure) bool { return slices.Contains(outOfMemory, f.error) })
+	noMemory := r.collector.NoMemory != nil && r.collector.NoMemory(r.process.Process)
 	if noMemory {
 		try += ", and out_of_memory who held the GPU's memory"
 	}

@@ -35,7 +35,7 @@ type Finding struct {
 
 	Explains []Explained // idle time of GPUs of which this one is the cause
 	Copying  bool        // a copy is what costs the time
-	NoMemory bool        // a call found no memory
+	NoMemory bool        // a call found no memory on a GPU
 
 	most       string // of what the launching threads are known to do while a GPU is idle
 	allocating bool   // they allocate in the gaps
@@ -134,7 +134,7 @@ func (f *Finding) Query(begin Span, logs string) string {
 	k := KindOf(f.Kind)
 	since := func(t, start uint64) string { return fmt.Sprintf("%.6fs", float64(t-min(t, start))/1e9) }
 	query := "cudatrace stats " + logs + " --report " + f.Reports()
-	if !k.Ranks && begin.Logs < 2 {
+	if !k.Ranks && !f.NoMemory && begin.Logs < 2 { // another process may have held the memory
 		query += fmt.Sprintf(" --process %d", f.Process.PID)
 	}
 	if f.First < f.Last && begin.Last > 0 {
