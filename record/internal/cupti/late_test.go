@@ -88,15 +88,18 @@ func (p *lateProgram) end(t *testing.T) {
 	}
 }
 
-// TestLateGo answers a program that has waited for the answer when it began to exit, and waits no more: it is left
-// alone.
+// TestLateGo answers a program that has begun to exit before the answer came, and does not wait for it: it is left alone.
 func TestLateGo(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	p := startLate(t, func() { close(asked); <-answer }, func() {})
 	<-asked
+	began := time.Now()
 	must.Get(io.WriteString(p.in, "exit\n"))(t)
 	for _, line := range []string{"told failed=0 children=0", "counts kernels=0 copies=1 sets=1", "exits"} {
 		p.expect(t, line)
+	}
+	if waited := time.Since(began); waited > time.Second {
+		t.Errorf("it waited for %v", waited)
 	}
 	close(answer)
 	if left := p.server.Wait(5 * time.Second); left != 0 {
