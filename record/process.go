@@ -291,7 +291,7 @@ func (ps *processes) lastWords(seen func(pid uint32) (probe.Exit, bool), now uin
 		}
 	}
 	if more := len(missing) - maxCut; more > 0 {
-		missing = append(missing[:maxCut], "so did "+figures.Count(more, "more process", "more processes"))
+		missing = append(missing[:maxCut], "likewise "+figures.Count(more, "more process", "more processes"))
 	}
 	for _, why := range slices.Sorted(maps.Keys(absent)) {
 		missing = append(missing, absentText(absent[why], why))

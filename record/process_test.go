@@ -272,7 +272,7 @@ func TestLastRecords(t *testing.T) {
 	for pid := range uint32(3) {
 		ps.says(100+pid, 1, 1, 1)
 	}
-	if _, got := ps.lastWords(seen, 0); len(got) != maxCut+2 || got[maxCut] != "so did 3 more processes" {
+	if _, got := ps.lastWords(seen, 0); len(got) != maxCut+2 || got[maxCut] != "likewise 3 more processes" {
 		t.Errorf("of many, missing:\n%s", strings.Join(got, "\n"))
 	}
 }

@@ -195,8 +195,8 @@ func (f *newFolder) give(name string) error {
 
 // replace puts the folder in the place of the one that was found there, and of no other. The two change names before
 // the earlier one is removed: whoever looks, also after a crash, finds one of them whole. Where the file system cannot
-// do that, as NFS, the earlier one is removed first, and this one has no name yet. It returns false if there is none
-// any more.
+// do that, as NFS, or overlayfs with a folder of a lower layer, the earlier one is removed first, and this one has no
+// name yet. It returns false if there is none any more.
 func (f *newFolder) replace(name string) (bool, error) {
 	dir := int(f.target.place.dir.Fd())
 	defer lockFolder(dir)()
@@ -205,7 +205,7 @@ func (f *newFolder) replace(name string) (bool, error) {
 	}
 	exchange := func() error { return f.target.rename(dir, f.name, dir, name, unix.RENAME_EXCHANGE) }
 	err := exchange()
-	if isUnknown(err) {
+	if isUnknown(err) || errors.Is(err, unix.EXDEV) {
 		return f.removeEarlier(name)
 	}
 	if err != nil {

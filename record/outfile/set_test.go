@@ -208,6 +208,31 @@ func TestSetCrash(t *testing.T) {
 	must.Do(t, set.Close())
 }
 
+// TestSetOnLayers replaces a folder of a lower layer of overlayfs, which changes names with no other.
+func TestSetOnLayers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	must.Do(t, both(folder("x"), file("x/old.t.json"))(dir))
+	target, err := At(filepath.Join(dir, "x.json"), inFolder(Options{Named: true}))
+	must.Do(t, err)
+	defer target.Close()
+	target.rename = func(from int, a string, to int, b string, flags uint) error {
+		if flags == unix.RENAME_EXCHANGE {
+			return unix.EXDEV
+		}
+		return unix.Renameat2(from, a, to, b, flags)
+	}
+	set := NewSet(target)
+	for _, name := range []string{"a.t.json", "b.t.json"} {
+		must.Get(set.Create(name))(t)
+	}
+	done, err := set.Commit()
+	if got := deepListing(t, dir); err != nil || !done.Replaced || got != "x/[a.t.json= b.t.json=]" {
+		t.Errorf("%v, %+v: %s", err, done, got)
+	}
+	must.Do(t, set.Close())
+}
+
 // TestSetAbandon abandons a set: nothing is left, and no further file is made.
 func TestSetAbandon(t *testing.T) {
 	t.Parallel()

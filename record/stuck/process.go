@@ -175,7 +175,7 @@ func (l *look) awaited(v *view) int {
 		kind := n
 		switch n = int(int32(v.state.Arguments[1])); kind {
 		case onePID:
-		case oneDescriptor: // as Go and Python's asyncio wait
+		case oneDescriptor: // as Go waits
 			return int(max(aboutDescriptor(l.PID, n, "\nPid:", 10), 0))
 		default:
 			n = 0

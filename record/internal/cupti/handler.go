@@ -100,8 +100,8 @@ type Peer struct {
 	last uint64 // when it no longer waits for the answer to its hello, whatever it hears
 }
 
-// A process waits for the answer to its hello for helloPatience from each sign of the recorder, and no longer than
-// helloMost.
+// A process waits for the answer to its hello for helloPatience from each sign of the recorder, and an armed one for
+// helloMost at first. After helloMost there are no signs any more.
 const (
 	helloPatience = goWaitMs * time.Millisecond
 	helloMost     = goMostMs * time.Millisecond

@@ -37,6 +37,7 @@ func (h *lateHandler) End(e End) {
 // A lateProgram is the simulated stack's told, with long exit handlers, which a recorder has called.
 type lateProgram struct {
 	*tally
+	*audience
 	server *Server
 	pid    int
 	in     io.WriteCloser
@@ -50,7 +51,8 @@ func startLate(t *testing.T, hello, end func()) *lateProgram {
 	cmd := exec.Command(simProgram(t, "told"), "--exits")
 	cmd.Env = append(os.Environ(), setting)
 	in, out := started(t, cmd)
-	p := &lateProgram{newTally(), nil, cmd.Process.Pid, in, bufio.NewReader(out), cmd}
+	heard := &audience{config: GoConfig{Late: true, Records: DefaultRecords}}
+	p := &lateProgram{newTally(), heard, nil, cmd.Process.Pid, in, bufio.NewReader(out), cmd}
 	p.expect(t, "ready")
 	calls, refused := CallArmed([]ArmedProcess{LookForArmed(p.pid)})
 	if len(calls) != 1 {
@@ -58,7 +60,7 @@ func startLate(t *testing.T, hello, end func()) *lateProgram {
 	}
 	p.server = must.Get(Join(p.tally, []Entrance{calls[0].Entrance}, nil))(t)
 	t.Cleanup(func() { p.server.Close(); calls[0].Close() })
-	go p.server.Serve(&lateHandler{&audience{config: GoConfig{Late: true, Records: DefaultRecords}}, hello, end})
+	go p.server.Serve(&lateHandler{heard, hello, end})
 	must.Do(t, calls[0].Ring())
 	return p
 }
@@ -88,19 +90,25 @@ func (p *lateProgram) end(t *testing.T) {
 	}
 }
 
-// TestLateGo answers a program that has waited for the answer when it began to exit, and waits no more: it is left
-// alone.
+// TestLateGo answers a program that has begun to exit before the answer came, and does not wait for it: it is left alone.
 func TestLateGo(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	p := startLate(t, func() { close(asked); <-answer }, func() {})
 	<-asked
+	began := time.Now()
 	must.Get(io.WriteString(p.in, "exit\n"))(t)
 	for _, line := range []string{"told failed=0 children=0", "counts kernels=0 copies=1 sets=1", "exits"} {
 		p.expect(t, line)
 	}
+	if waited := time.Since(began); waited > time.Second {
+		t.Errorf("it waited for %v", waited)
+	}
 	close(answer)
 	if left := p.server.Wait(5 * time.Second); left != 0 {
 		t.Error("it is recorded")
+	}
+	if len(p.ends) != 1 || !strings.HasSuffix(p.ends[0].Absent, "about to end") {
+		t.Errorf("it is said to have ended so: %+v", p.ends)
 	}
 	files := must.Get(procfs.Files(p.pid))(t)
 	if slices.ContainsFunc(files, func(path string) bool { return strings.Contains(path, "libcupti") }) {

@@ -180,7 +180,8 @@ func (p *peer) absence() string {
 	case p.late:
 		return "the machine was so busy that the recorder did not answer them in time"
 	case p.goesOn() && procfs.Describe(int(p.PID)).Executable != "":
-		return "the injected library could not start in them: it found no memory, no descriptor or no thread"
+		return "the injected library could not start in them: it found no memory, no descriptor or no thread, " +
+			"or they were about to end"
 	}
 	return "" // it ended before it could do any GPU work
 }

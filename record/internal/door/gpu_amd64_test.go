@@ -278,12 +278,12 @@ func TestInsides(t *testing.T) {
 	const times = 3
 	for n := range times {
 		must.Do(t, onThreadOfItsOwn(func() error {
-			d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{}}
+			d := door{pid: pid, threads: map[int]*thread{}, own: map[int]bool{}, memory: procfs.Memory{PID: pid}}
 			code, err := readCode(pid)
 			d.code = code
 			d.bottom, _ = procfs.StackBottom(pid)
 			defer d.release()
-			defer d.code.close()
+			defer d.close()
 			if _, failed := d.seize(); failed != nil || err != nil {
 				return errors.Join(failed, err)
 			}

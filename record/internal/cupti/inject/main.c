@@ -328,8 +328,11 @@ static bool go_on_in_memory(int fd, const int passed[CT_LINK_MEMORIES], const st
 	return true;
 }
 
-/* Meets the recorder within a time. False when there is none, or none that wants this process. */
-static bool meet(int fd, uint64_t since, uint64_t wait, bool *nvtx)
+/*
+ * Meets the recorder within a time. False when there is none, or none that wants this process. An armed process may begin
+ * to exit meanwhile, and does not wait for GO.
+ */
+static bool meet(int fd, struct ct_meeting *armed, uint64_t since, uint64_t wait, bool *nvtx)
 {
 	uint64_t deadline = since + wait;
 	*nvtx = false;
@@ -345,9 +348,11 @@ static bool meet(int fd, uint64_t since, uint64_t wait, bool *nvtx)
 		linked = go_on_in_memory(fd, passed, go, deadline);
 	}
 	close(fd);
-	bool wanted = linked && !atomic_load(&meeting->exits); /* GO may have come late */
+	bool wanted = linked && (!armed || ct_meeting_begin(armed));
 	if (linked && !(wanted && register_handlers() && record(go, length, nvtx)))
 		ct_link_end();
+	if (armed)
+		ct_meeting_end(armed);
 	ct_free(go, length);
 	return answered;
 }
@@ -363,7 +368,7 @@ static bool begin(void)
 {
 	bool nvtx;
 	uint64_t since = ct_now();
-	meet(ct_rehearsed() ? ct_connect(since + CT_GO_WAIT) : -1, since, CT_GO_WAIT, &nvtx);
+	meet(ct_rehearsed() ? ct_connect(since + CT_GO_WAIT) : -1, NULL, since, CT_GO_WAIT, &nvtx);
 	return nvtx;
 }
 
@@ -383,7 +388,7 @@ static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_befor
 	if (follows)
 		ct_pool_after(before);
 	meeting = of_process;
-	return prepare() && meet(ct_connect(since + wait), since, wait, &nvtx);
+	return prepare() && meet(ct_connect(since + wait), of_process, since, wait, &nvtx);
 }
 
 /* The end of such a recording. A program that exits meanwhile has its exit handler wait for it. */

@@ -477,12 +477,11 @@ void ct_meeting_end(struct ct_meeting *m)
 	ct_word_wake(&m->busy);
 }
 
-/* One recording, to its end. A meeting has begun. next is who makes it, last who made the one before; NULL without. */
+/* One recording, to its end. next is who makes it, last who made the one before; NULL without. */
 static bool serve(const struct ct_copy *next, const struct ct_copy *last, bool lines)
 {
 	pthread_setname_np(pthread_self(), "cudatrace"); /* threads of CUPTI's get this name, too */
 	bool met = next->meet(first->meeting, last ? &last->pool : NULL, first->give, lines);
-	ct_meeting_end(first->meeting);
 	while (met && !next->over(CT_FOREVER)) /* the program ends, and another recorder must not touch what it still uses */
 		ct_pause(CT_SECOND);
 	first->give(NULL); /* whatever ended it */
@@ -509,11 +508,8 @@ static void *wait_for_recorder(void *arg)
 			if (next)
 				next->anew();
 		}
-		if (!begins || !next) {
-			ct_meeting_end(first->meeting);
-			continue;
-		}
-		if (serve(next, last, number <= COPIES_WITH_LINES)) {
+		ct_meeting_end(first->meeting);
+		if (begins && next && serve(next, last, number <= COPIES_WITH_LINES)) {
 			last = next->finalized() ? NULL : next;
 			if (next == first)
 				next = NULL;

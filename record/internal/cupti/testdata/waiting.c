@@ -231,6 +231,10 @@ static void check_losses(void)
 	for (int i = RANGES / 2; i < RANGES; i++)
 		if ((numbers[i] = (uintptr_t)on_thread(open_range)) == 0)
 			i--; /* its thread looked where all are taken */
+	on_RangeEnd(numbers[0]); /* the last one gets the place of the first */
+	memmove(numbers, numbers + 1, (RANGES / 2 - 1) * sizeof *numbers);
+	while ((numbers[RANGES / 2 - 1] = on_RangeStartA("some")) == 0)
+		;
 	unsigned missed = lost[CT_LOST_RANGE];
 	on_RangeStartA("some");
 	expect(missed + 1, 0, "all places");
