@@ -36,7 +36,7 @@ func TestOtherContainer(t *testing.T) {
 	}
 	pid, log := strconv.Itoa(program.Process.Pid), filepath.Join(t.TempDir(), "run")
 	for _, c := range []struct{ capabilities, command, want string }{
-		{"+sys_ptrace", "stuck -p " + pid, "healthy (waiting): process " + pid + " (/mnt/sim/bin/longrun 100000)"},
+		{"+sys_ptrace", "stuck -p " + pid, "): process " + pid + " (/mnt/sim/bin/longrun 100000): the main thread "}, // healthy
 		{"+bpf,+perfmon", "stuck -p " + pid, "CAP_SYS_PTRACE is missing (start the container with --cap-add "},
 		{"+bpf,+perfmon,+sys_ptrace,+sys_admin", "record --no-convert -d 200ms -o " + log + " -p " + pid,
 			"; nothing lost\n"},

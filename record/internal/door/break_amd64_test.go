@@ -338,7 +338,7 @@ func TestBreakpoint(t *testing.T) {
 	pid, end := startLauncher(t)
 	defer end()
 	shut := 0
-	for range 20 {
+	for i := 0; i < 20 || shut == 0 && i < 4000; i++ {
 		err := Shut(pid, func() error {
 			for tid := range procfs.Threads(uint32(pid)) {
 				s, ok := procfs.StatOfThread(uint32(pid), tid)

@@ -118,7 +118,7 @@ func TestLives(t *testing.T) {
 	t.Parallel()
 	l := startLife(t)
 	shut := 0
-	for i := range rounds(40) {
+	for i := 0; i < rounds(40) || shut == 0 && i < 4000; i++ { // with busy processors threads are often inside
 		if i%8 == 7 {
 			must.Do(t, unix.Kill(l.pid, unix.SIGSTOP))
 		}
