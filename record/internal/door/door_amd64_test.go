@@ -41,7 +41,7 @@ func TestShut(t *testing.T) {
 	}
 	failure := errors.New("said so")
 	for _, want := range []error{nil, failure} {
-		err := Shut(pid, func() error {
+		err := shutSoon(pid, func() error {
 			if s := state(t, pid); s != 't' {
 				t.Errorf("in state %c meanwhile", s)
 			}
