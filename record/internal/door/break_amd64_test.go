@@ -218,9 +218,7 @@ func TestLeftBehind(t *testing.T) {
 		if line, err := lines.ReadString('\n'); line != "waits\n" {
 			t.Fatal(line, err)
 		}
-		for !waitsInRead(cmd.Process.Pid) {
-			time.Sleep(time.Millisecond)
-		}
+		awaitReads(t, cmd.Process.Pid)
 		done, inside, shut := false, turn == 1, shutSoon
 		if inside {
 			shut = Shut
@@ -245,9 +243,7 @@ func TestFilesLate(t *testing.T) {
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "waits\n" {
 		t.Fatal(line, err)
 	}
-	for !waitsInRead(cmd.Process.Pid) {
-		time.Sleep(time.Millisecond)
-	}
+	awaitReads(t, cmd.Process.Pid)
 	answers := make(chan struct{})
 	openMapped = func(m procfs.Mapping, pid int) (*os.File, error) { <-answers; return m.Open(pid) }
 	defer func() { openMapped = procfs.Mapping.Open }()
@@ -280,9 +276,7 @@ func TestPagesLate(t *testing.T) {
 	} else if line != "waits\n" {
 		t.Fatal(line, err)
 	}
-	for !waitsInRead(cmd.Process.Pid) {
-		time.Sleep(time.Millisecond)
-	}
+	awaitReads(t, cmd.Process.Pid)
 	kill := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })
 	began := time.Now()
 	err := Shut(cmd.Process.Pid, func() error { return nil })
@@ -303,9 +297,7 @@ func TestHidden(t *testing.T) {
 	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), hidden))
 	input, output := pipetest.Start(t, cmd)
 	for lines, turn := bufio.NewScanner(output), 0; lines.Scan(); turn++ {
-		for !waitsInRead(cmd.Process.Pid) {
-			time.Sleep(time.Millisecond)
-		}
+		awaitReads(t, cmd.Process.Pid)
 		if err := Shut(cmd.Process.Pid, func() error { return nil }); !errors.Is(err, ErrInside) {
 			t.Errorf("turn %d: %v", turn, err)
 		}
@@ -316,15 +308,19 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// waitsInRead reports whether all threads of a process wait in read.
-func waitsInRead(pid int) bool {
-	for tid := range procfs.Threads(uint32(pid)) {
-		call, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
-		if err != nil || !strings.HasPrefix(string(call), "0 ") {
-			return false
+// awaitReads waits until all threads of a process wait in read.
+func awaitReads(t *testing.T, pid int) {
+	t.Helper()
+	all := func() bool {
+		for tid := range procfs.Threads(uint32(pid)) {
+			call, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, tid))
+			if err != nil || !strings.HasPrefix(string(call), "0 ") {
+				return false
+			}
 		}
+		return true
 	}
-	return true
+	must.Wait(t, all, func() string { return "not all of its threads wait in read" })
 }
 
 // startLauncher returns the PID of the program, and what ends it and checks that it was not harmed.
