@@ -185,6 +185,28 @@ func TestArmedMemory(t *testing.T) {
 	p.end(t, "told failed=3 children=0", "counts kernels=6 copies=1 sets=1")
 }
 
+// TestArmedGraphs leaves CUPTI in a program that launched graphs while it was recorded, once and for all: they would fail
+// without. Graphs of other times change nothing.
+func TestArmedGraphs(t *testing.T) {
+	t.Parallel()
+	p := startArmed(t)
+	p.expect(t, "ready")
+	p.tell(t, "capture", "graph 2")
+	for n, does := range []string{"launch 2", "graph 2", "launch 2"} {
+		p.await(t, "is armed: it waits for a recorder")
+		b := startInBackground(t, "--calls", "none", "--detach", "-p", fmt.Sprint(p.cmd.Process.Pid))
+		b.until(t, func() bool { return strings.Contains(contents(t, b.stderr), "GPU work of told") })
+		p.tell(t, does)
+		b.stop(t)
+		stays := strings.Contains(b.recording.stderr, "CUPTI stays in it, and makes launches slower until it ends: CUDA graphs")
+		if stays != (n > 0) || b.Kernels != 2 || !b.Complete {
+			t.Errorf("recording %d: %d kernels, complete %t %q\n%s", n, b.Kernels, b.Complete, b.Reasons, b.recording.stderr)
+		}
+		p.tell(t, "graph 2")
+	}
+	p.end(t, "told failed=0 children=0", "counts kernels=14 copies=11 sets=1")
+}
+
 // TestArmedProfilerStays has a profiler in the program that has found cuptiSubscribe in the first recording: it gets
 // the subscription in later ones, too, from whichever copy of the library has it.
 func TestArmedProfilerStays(t *testing.T) {

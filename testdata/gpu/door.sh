@@ -67,12 +67,13 @@ for threads in 8 64; do
 done
 
 # 4. Whole recordings beside threads that launch without pause: without the door, in a process of its own, and with it.
-for threads in 8 64; do
+# CUPTI stays where they launch graphs.
+for program in "8" "64" "8 graphs"; do
 	for option in "" --detach; do
-		name=record-$threads$option
+		name=record-${program// /-}$option
 		wanted "$name" 40 || continue
 		rm -f "$name.in" && mkfifo "$name.in" || exit 1
-		cudatrace run --armed ./finalize $threads <"$name.in" >"$name.out" 2>"$name.log" &
+		cudatrace run --armed ./finalize $program <"$name.in" >"$name.out" 2>"$name.log" &
 		pid=$!
 		exec 9>"$name.in"
 		sleep 4
@@ -123,15 +124,15 @@ if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -gt 1 ] && wanted nccl 50; then
 fi
 
 # 7. JAX: equal results.
-if python3 -c 'import jax' 2>/dev/null && wanted jax 60; then
-	python3 "$here/unwind_jax.py" 20000 >jax.alone 2>/dev/null &
+if python3 -c 'import jax' 2>/dev/null && wanted jax 100; then
+	python3 "$here/unwind_jax.py" 45000 >jax.alone 2>/dev/null &
 	alone=$!
-	cudatrace run --armed python3 "$here/unwind_jax.py" 20000 >jax.out 2>jax.err &
+	cudatrace run --armed python3 "$here/unwind_jax.py" 45000 >jax.out 2>jax.err &
 	pid=$!
 	sleep 6
 	PID=$pid door.test -test.run '^TestInsides$' >jax.insides 2>&1 # what the threads wait for that stay inside
 	grep '^thread' jax.insides | while read -r line; do row jax "$line"; done
-	record jax 2 $pid --detach
+	record jax 15 $pid --detach
 	(sleep 60 && kill -9 $pid 2>/dev/null) &
 	wait $pid || fault jax "it ended with $?"
 	wait $alone
@@ -145,19 +146,20 @@ if wanted same 60; then
 	echo | ./same | grep instructions | while read -r answer; do row same "  $answer"; done
 	coproc SAME { exec cudatrace run --armed ./same 2>same.log; }
 	pid=$SAME_PID
-	calls() {
+	calls() { # WHEN
 		row same "$1"
 		echo >&"${SAME[1]}"
-		while read -t 40 -r answer <&"${SAME[0]}" && [ -n "$answer" ]; do row same "  $answer"; done
-		[ -z "$answer" ] || fault same "no answer: $(tail -1 same.log)"
+		while read -t 60 -r answer <&"${SAME[0]}"; do
+			[ -n "$answer" ] || return 0
+			row same "  $answer"
+		done
+		fault same "no answer: $(tail -1 same.log)"
+		return 1
 	}
 	read -t 60 -r answer <&"${SAME[0]}"
-	calls "armed"
-	record same 2 "$pid" --detach
-	calls "behind two recordings with --detach"
-	record same 1 "$pid"
-	calls "behind one without"
-	exec {SAME[1]}>&-
+	calls "armed" && record same 2 "$pid" --detach &&
+		calls "behind two recordings with --detach" && record same 1 "$pid" &&
+		calls "behind one without" && exec {SAME[1]}>&-
 	wait $pid || fault same "it ended with $?"
 fi
 

@@ -38,6 +38,7 @@ var (
 	errLocked   = errors.New("a thread that was stopped held a lock that CUPTI may need")
 	errRefused  = errors.New("cuptiFinalize failed, or another tool uses CUPTI")
 	errSlow     = errors.New("cuptiFinalize did not return in time, and the program's threads went on: it may crash")
+	errGraphs   = errors.New("CUDA graphs that were launched while it was recorded would fail without CUPTI")
 	errStarved  = errors.New("CUPTI waited for something else, too")
 )
 
@@ -101,6 +102,8 @@ func (l *link) finalize(pid int) error {
 	case doorOver:
 		return nil
 	case doorReady:
+	case doorGraphs:
+		return errGraphs
 	default:
 		_ = l.moveDoor(0, doorOver) || l.moveDoor(doorReady, doorOver) // or the library would wait, deaf to STOP
 		return errNotReady

@@ -80,6 +80,7 @@ const (
 	doorDone                              = 4
 	doorFailed                            = 5
 	doorOver                              = 6
+	doorGraphs                            = 7
 	outSize                               = 131072
 	inSize                                = 16384
 	died                                  = 1073741824

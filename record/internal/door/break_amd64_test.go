@@ -20,8 +20,13 @@ import (
 
 const (
 	fakeCUDA = `
+#include <pthread.h>
+#include <unistd.h>
 void launch(void) { for (volatile int i = 0; i < 300000; i++); }
 void call_back(void (*f)(int), int n) { f(n); __asm__ volatile("" ::: "memory"); }
+static void waits_inside(int n) { char c; if (read(n, &c, 1) != 1) _exit(1); }
+void *serve(void *n) { call_back(waits_inside, *(int *)n); return n; }
+int start_serving(pthread_t *t, int *n) { return pthread_create(t, NULL, serve, n); }
 `
 	// threads that wait, on stacks where CUDA's functions have been: outside, inside, and outside again
 	waiter = `
@@ -148,6 +153,30 @@ int main(void)
 		puts("waits");
 		fflush(stdout);
 		call_back(turns[i].f, turns[i].n);
+	}
+	return 0;
+}
+`
+	// a thread that CUDA starts, with the program's name, and one of the program's that is inside CUDA with no frame of its own
+	own = `
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+int start_serving(pthread_t *t, int *n);
+void *goes_on(void *n);
+__asm__("goes_on: jmp serve@plt\n");
+int main(void)
+{
+	char c;
+	pthread_t t;
+	for (int turn = 0; turn < 2; turn++) {
+		int ends[2];
+		if (pipe(ends) != 0 || (turn == 0 ? start_serving(&t, ends) : pthread_create(&t, NULL, goes_on, ends)) != 0)
+			return 1;
+		puts("waits");
+		fflush(stdout);
+		if (read(0, &c, 1) != 1 || write(ends[1], "x", 1) != 1 || pthread_join(t, NULL) != 0)
+			return 1;
 	}
 	return 0;
 }
@@ -299,6 +328,37 @@ func TestHidden(t *testing.T) {
 	for lines, turn := bufio.NewScanner(output), 0; lines.Scan(); turn++ {
 		awaitReads(t, cmd.Process.Pid)
 		if err := Shut(cmd.Process.Pid, func() error { return nil }); !errors.Is(err, ErrInside) {
+			t.Errorf("turn %d: %v", turn, err)
+		}
+		input.Write([]byte("x"))
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
+	}
+}
+
+// TestOwn leaves a thread of CUDA's alone, whatever its name, but not one of the program's that looks the same.
+func TestOwn(t *testing.T) {
+	t.Parallel()
+	must.BeRoot(t)
+	cmd := exec.Command(buildWithCUDA(t, t.TempDir(), own))
+	input, output := pipetest.Start(t, cmd)
+	l := life{pid: cmd.Process.Pid}
+	for lines, turn := bufio.NewScanner(output), 0; lines.Scan(); turn++ {
+		awaitReads(t, l.pid)
+		shut := shutSoon
+		if turn == 1 {
+			shut = Shut
+		}
+		err := shut(l.pid, func() error {
+			for tid := range procfs.Threads(uint32(l.pid)) {
+				if want := int(tid) == l.pid; l.stopped(tid) != want {
+					t.Errorf("thread %d of %d is stopped: %t", tid, l.pid, !want)
+				}
+			}
+			return nil
+		})
+		if turn == 0 && err != nil || turn == 1 && !errors.Is(err, ErrInside) {
 			t.Errorf("turn %d: %v", turn, err)
 		}
 		input.Write([]byte("x"))

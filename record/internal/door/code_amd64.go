@@ -177,6 +177,17 @@ func (c code) isOutside(pid int, r elfsym.Registers, words []uint64) bool {
 	return false
 }
 
-// isOwn reports whether a thread that began in CUDA's code or ours is one of CUDA's or ours, by its name. CUPTI's have
-// the name of our thread that started it.
-func isOwn(name string) bool { return strings.HasPrefix(name, "cuda") }
+// startsInCUDA reports whether glibc started a thread with a function of CUDA's or ours, by the words of its struct pthread:
+// among them is that function's address, at an offset that glibc does not promise. A function of the program's that
+// goes on in one of CUDA's, with no frame of its own left on the stack, is there, too.
+func (c code) startsInCUDA(words []uint64) bool {
+	found := false
+	for _, w := range words {
+		k, ok := c.find(w)
+		if ok && k == program {
+			return false
+		}
+		found = found || ok && k == cuda
+	}
+	return found
+}

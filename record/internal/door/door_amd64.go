@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unsafe"
@@ -36,6 +37,7 @@ const (
 const (
 	spins       = 100      // looks at a thread that is to stop, before the first pause
 	stackMost   = 16 << 20 // bytes
+	threadSize  = 0x900    // bytes of glibc's struct pthread, at the end of a thread's stack
 	readMost    = 50 * time.Millisecond
 	breakMost   = time.Millisecond // a thread that has not reached its breakpoint by then is looked at again
 	trapPerf    = 6                // TRAP_PERF: si_code of a perf event's SIGTRAP
@@ -257,13 +259,11 @@ func (d *door) try(t *thread, breakpoints bool) error {
 	if err != nil {
 		return d.lost(t, err)
 	}
-	if v.began == cuda {
-		if name, _ := procfs.ThreadName(uint32(d.pid), uint32(t.tid)); isOwn(name) {
-			delete(d.threads, t.tid)
-			d.own[t.tid] = true
-			_, err := ptrace(unix.PTRACE_DETACH, t.tid, 0, 0)
-			return ignoreGone(err)
-		}
+	if v.began == cuda && d.isOwn(t.tid) {
+		delete(d.threads, t.tid)
+		d.own[t.tid] = true
+		_, err := ptrace(unix.PTRACE_DETACH, t.tid, 0, 0)
+		return ignoreGone(err)
 	}
 	if t.stopped = outside; outside {
 		return nil
@@ -274,6 +274,18 @@ func (d *door) try(t *thread, breakpoints bool) error {
 		}
 	}
 	return d.goOn(t, 0)
+}
+
+// isOwn reports whether a stopped thread that began in CUDA's code or ours, by its stack, is one of CUDA's or ours: by its
+// name (CUPTI's have the name of our thread that started it), or by the function that it was started with, since some of
+// libcuda's have the program's name.
+func (d *door) isOwn(tid int) bool {
+	if name, _ := procfs.ThreadName(uint32(d.pid), uint32(tid)); strings.HasPrefix(name, "cuda") {
+		return true
+	}
+	var regs unix.PtraceRegs
+	return tid != d.pid && unix.PtraceGetRegs(tid, &regs) == nil &&
+		d.code.startsInCUDA(d.read(regs.Fs_base, regs.Fs_base+threadSize))
 }
 
 // lost forgets a thread that has ended; another error is returned.

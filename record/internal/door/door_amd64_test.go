@@ -135,6 +135,14 @@ func TestLook(t *testing.T) {
 			t.Errorf("%d %v: %+v, want %+v", test.pc, test.words, got, test.want)
 		}
 	}
+	for _, test := range []struct {
+		words []uint64
+		want  bool
+	}{{[]uint64{0, 310, 550}, true}, {[]uint64{0, 160, 550}, false}, {[]uint64{310, 160}, false}, {nil, false}} {
+		if got := c.startsInCUDA(test.words); got != test.want {
+			t.Errorf("%v: started in CUDA: %t", test.words, got)
+		}
+	}
 	for path, want := range map[string]kind{
 		"/usr/lib/libcuda.so.580.1": cuda, "/a/libcupti.so.13": cuda, "/tmp/x/recording-7-1.so": cuda, "/lib/libc.so.6": locks,
 		"/lib64/ld-linux-x86-64.so.2": locks, "/opt/libtorch_cuda.so": program, "": program,

@@ -293,7 +293,7 @@ func TestInsides(t *testing.T) {
 					continue
 				}
 				v, outside, err := d.view(th)
-				if name, _ := procfs.ThreadName(uint32(pid), uint32(tid)); err == nil && !outside && !(v.began == cuda && isOwn(name)) {
+				if name, _ := procfs.ThreadName(uint32(pid), uint32(tid)); err == nil && !outside && !(v.began == cuda && d.isOwn(tid)) {
 					if looks[tid]++; looks[tid] == times && n == times-1 {
 						fmt.Printf("thread %d, %s: %+v\n", tid, name, v)
 						d.tell(tid)
@@ -334,8 +334,7 @@ func (d *door) tell(tid int) {
 			fmt.Printf("  %8d from the end: %s\n", 8*(len(words)-i), where(w))
 		}
 	}
-	const control = 0x900 // of glibc's struct pthread, which has the function that the thread began in
-	for i, w := range d.read(regs.Fs_base, regs.Fs_base+control) {
+	for i, w := range d.read(regs.Fs_base, regs.Fs_base+threadSize) {
 		if s := where(w); s != "" {
 			fmt.Printf("  of the thread's own, %#x: %s\n", 8*i, s)
 		}

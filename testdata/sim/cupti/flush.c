@@ -61,5 +61,6 @@ CUPTI(cuptiFinalize, (void))
 	cupti_subscription_clear();
 	cupti_reattach();
 	cupti_hand_over();
+	atomic_fetch_add(&cupti_hook()->finalized, 1);
 	return CUPTI_SUCCESS;
 }

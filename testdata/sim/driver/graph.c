@@ -331,12 +331,24 @@ static CUresult submit_node(struct CUstream_st *s, const struct CUgraphExec_st *
 	return CUDA_SUCCESS;
 }
 
+/* A graph that was launched with CUPTI fails behind cuptiFinalize (H200, CUPTI 13.0.1, with the injected library). */
+static bool fails(CUgraphExec e)
+{
+	uint32_t now = atomic_load(&cudasim_hook.finalized) + 1;
+	bool is = e->traced != 0 && e->traced != now;
+	if (atomic_load(&cudasim_hook.client))
+		e->traced = now;
+	return is;
+}
+
 static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream which)
 {
 	struct CUstream_st *s;
 	CUresult r = sim_stream_resolve(stream, which, &s);
 	if (!r && !sim_exec_valid(e))
 		r = CUDA_ERROR_INVALID_VALUE;
+	if (!r && fails(e))
+		r = CUDA_ERROR_LAUNCH_FAILED;
 	for (size_t i = 0; !r && i < e->count; i++)
 		if (!e->nodes[i]->off)
 			r = submit_node(s, e, i);

@@ -280,6 +280,7 @@ struct CUgraphExec_st {
 	struct sim_exec_node **nodes;
 	size_t count, room;
 	unsigned long long flags;
+	uint32_t traced; /* 1 + calls of cuptiFinalize before its last launch with CUPTI; 0 without one */
 };
 
 CUresult sim_graph_new(CUgraph *out);

@@ -158,6 +158,7 @@ struct sim_hook {
 	uint32_t (*correlation)(void);               /* of the call that this thread is in, or 0 */
 	bool (*started)(void);                       /* cuInit has returned */
 	bool (*forked)(void);                        /* this is a forked child of the process that began */
+	_Atomic uint32_t finalized; /* calls of cuptiFinalize */
 	bool counts;         /* calls are counted, as CUDASIM_FINALIZE_CHECK and CUDASIM_CUPTI_STARVES need */
 	_Atomic int inside;  /* calls in progress */
 	_Atomic uint64_t entered; /* calls so far */

@@ -20,6 +20,7 @@ static const struct {
 	{401, "cudaErrorIllegalState", "the operation cannot be performed in the present state"},
 	{500, "cudaErrorSymbolNotFound", "named symbol not found"},
 	{600, "cudaErrorNotReady", "device not ready"},
+	{719, "cudaErrorLaunchFailure", "unspecified launch failure"},
 	{701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
 	{301, "cudaErrorFileNotFound", "file not found"},
 	{704, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled"},

@@ -136,6 +136,10 @@ static const char *const with_work[] = {
 /* Host functions run on the CPU and have no record of GPU work. */
 static const char *const without_work[] = {"cudaLaunchHostFunc", "cuLaunchHostFunc"};
 
+static const char *const with_graph[] = {
+	"cudaGraphLaunch", "cudaGraphUpload", "cudaGraphInstantiate", "cuGraphLaunch", "cuGraphUpload", "cuGraphInstantiate",
+};
+
 static bool starts_with(const char *name, const char *const *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -224,6 +228,7 @@ static void call_name(const char *name, char *out, size_t size)
 
 static _Atomic uint32_t names[CT_DOMAINS][CT_CBID_MAX]; /* number of the call's name, 0 for calls not wanted */
 static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls; none does when work has no records */
+static bool graph_call[CT_DOMAINS][CT_CBID_MAX]; /* makes a graph ready to run, or launches one; of all calls */
 static bool work_wanted;
 static _Atomic uint32_t calls_wanted;
 static atomic_uint ranges; /* records of calls that begin a range */
@@ -250,6 +255,7 @@ static void want_by_name(const struct ct_cupti *api, uint32_t domain, const stru
 			continue;
 		}
 		misses = 0;
+		graph_call[domain][cbid] = starts_with(name, with_graph, sizeof with_graph / sizeof with_graph[0]);
 		want_call(domain, cbid, name, calls);
 	}
 }
@@ -283,6 +289,27 @@ uint32_t ct_wanted_name(uint32_t domain, uint32_t cbid)
 bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid)
 {
 	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && creates_work[domain][cbid];
+}
+
+bool ct_graph_call(uint32_t domain, uint32_t cbid)
+{
+	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && graph_call[domain][cbid];
+}
+
+/*
+ * Whether CUPTI was on while the program made a graph ready to run, or launched one. Behind cuptiFinalize the GPU writes
+ * times for such a graph to memory that is CUPTI's no more, and the program dies of it.
+ */
+static atomic_bool graph;
+
+void ct_graph_seen(void)
+{
+	atomic_store_explicit(&graph, true, memory_order_relaxed);
+}
+
+bool ct_graphs(void)
+{
+	return atomic_load(&graph);
 }
 
 /* CUPTI has a record of a call that begins the range to record. */

@@ -35,6 +35,9 @@ uint32_t ct_ranges_begun(void);
 /* The time up to which calls count. */
 void ct_want_work(void);
 void ct_unwant_work(void);
+bool ct_graph_call(uint32_t domain, uint32_t cbid);
+void ct_graph_seen(void);
+bool ct_graphs(void);
 bool ct_wanted_time(uint64_t start);
 
 #endif

@@ -145,14 +145,14 @@ bool ct_finalized(void)
 /*
  * Only cuptiFinalize gives the program its speed back, and only while no thread of it is inside CUDA (H200, CUPTI 13.0.1,
  * testdata/gpu/finalize.cu): else programs died in it, called from a thread of ours and in the callback of a call's end
- * alike. So it is called while the recorder keeps all other threads stopped.
+ * alike. So it is called while the recorder keeps all other threads stopped, and not where the program has graphs.
  */
 static void finalize(const struct ct_cupti *api)
 {
 	_Atomic uint32_t *door = ct_link_door();
-	uint32_t is = 0;
-	atomic_compare_exchange_strong(door, &is, api->finalize ? CT_DOOR_READY : CT_DOOR_FAILED); /* it may be OVER */
-	while (api->finalize && (is = atomic_load(door)) != CT_DOOR_OVER) {
+	uint32_t is = 0, first = !api->finalize ? CT_DOOR_FAILED : ct_graphs() ? CT_DOOR_GRAPHS : CT_DOOR_READY;
+	atomic_compare_exchange_strong(door, &is, first); /* it may be OVER */
+	while (first == CT_DOOR_READY && (is = atomic_load(door)) != CT_DOOR_OVER) {
 		if (is == CT_DOOR_STOPPED && ct_link_alive()) { /* the threads of the program go on when the recorder dies */
 			touch_locks();
 			if (ct_link_alive() && atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {

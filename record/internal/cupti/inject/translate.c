@@ -151,6 +151,8 @@ static void gpu_times(struct batch *b, struct ct_gpu *g, uint64_t start, uint64_
 	if (g->correlation > b->delivery.newest_work)
 		b->delivery.newest_work = g->correlation;
 	b->delivery.awaited += g->correlation <= b->target;
+	if (g->graph != 0)
+		ct_graph_seen();
 	times(b, start, end, &to_start, &to_end);
 	g->start = to_start;
 	g->end = to_end;
@@ -288,6 +290,8 @@ static void put_api(struct batch *b, const unsigned char *r)
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
 	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
 		ct_range_began();
+	if (ct_graph_call(domain, u32(r, API_CBID)))
+		ct_graph_seen();
 	bool bad = false, counts_devices = domain == DOMAIN_DRIVER && u32(r, API_CBID) == CBID_CUDEVICEGETCOUNT;
 	/* a call that was never asked for, or is ours */
 	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices))
