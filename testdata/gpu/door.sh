@@ -123,21 +123,25 @@ if [ "$(nvidia-smi -L 2>/dev/null | wc -l)" -gt 1 ] && wanted nccl 50; then
 	row nccl "$(grep -o 'rank . steps 4000' nccl.out | wc -l) of 2 ranks made all steps"
 fi
 
-# 7. JAX: equal results.
-if python3 -c 'import jax' 2>/dev/null && wanted jax 100; then
-	python3 "$here/unwind_jax.py" 45000 >jax.alone 2>/dev/null &
+# 7. JAX: equal results. CUPTI stays, but for the second, which launches no graphs.
+for flags in "" "--xla_gpu_enable_command_buffer="; do
+	name=jax${flags:+-kernels}
+	python3 -c 'import jax' 2>/dev/null && wanted "$name" 100 || continue
+	export XLA_FLAGS=$flags
+	python3 "$here/unwind_jax.py" 45000 >"$name.alone" 2>/dev/null &
 	alone=$!
-	cudatrace run --armed python3 "$here/unwind_jax.py" 45000 >jax.out 2>jax.err &
+	cudatrace run --armed python3 "$here/unwind_jax.py" 45000 >"$name.out" 2>"$name.err" &
 	pid=$!
 	sleep 6
-	PID=$pid door.test -test.run '^TestInsides$' >jax.insides 2>&1 # what the threads wait for that stay inside
-	grep '^thread' jax.insides | while read -r line; do row jax "$line"; done
-	record jax 15 $pid --detach
+	PID=$pid door.test -test.run '^TestInsides$' >"$name.insides" 2>&1 # what the threads wait for that stay inside
+	grep '^thread' "$name.insides" | while read -r line; do row "$name" "$line"; done
+	record "$name" 15 $pid --detach
 	(sleep 60 && kill -9 $pid 2>/dev/null) &
-	wait $pid || fault jax "it ended with $?"
+	wait $pid || fault "$name" "it ended with $?"
 	wait $alone
-	cmp -s jax.alone jax.out || fault jax "another result: $(cat jax.out), alone $(cat jax.alone)"
-fi
+	cmp -s "$name.alone" "$name.out" || fault "$name" "another result: $(cat "$name.out"), alone $(cat "$name.alone")"
+done
+unset XLA_FLAGS
 
 # 8. Calls, instruction by instruction, in a program alone and in an armed one: before recordings, behind two with --detach, and behind one without.
 if wanted same 60; then
