@@ -451,9 +451,6 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 		if all[i].NoMemory == "" {
 			f.Memory = ""
 		}
-		if f.MemoryLacks == "" {
-			f.MemoryLacks = all[i].MemoryLacks
-		}
 		if f.MemoryUnknown == "" {
 			f.MemoryUnknown = all[i].MemoryUnknown
 		}
