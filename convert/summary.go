@@ -91,8 +91,6 @@ type Summary struct {
 	OverheadNS uint64 `json:"cupti_overhead_ns"`
 	PeakDevice uint64 `json:"peak_device_bytes"`
 	NoMemory   string `json:"memory_not_recorded"` // why nothing is known of allocated memory; "" if it is
-	// what is known of allocated memory lacks, where CUPTI recorded it; "" elsewhere
-	MemoryLacks string `json:"memory_lacks"`
 	// when the program may have allocated and freed unrecorded; "" where it cannot have
 	MemoryUnknown string `json:"memory_unknown"`
 
@@ -281,9 +279,9 @@ func (c *conversion) summary(l *log) Summary {
 		Waits: found.Waits.Arrows, WaitsAmbiguous: found.Waits.Ambiguous,
 		Ranges: found.NVTX.Ranges, RangeMarks: found.NVTX.Marks, RangesUnmatched: found.NVTX.Unmatched,
 		CUDANS: found.Span.Duration(), OverheadNS: found.OverheadNS, PeakDevice: found.PeakDevice,
-		NoMemory:    l.catalog.WithoutMemory(),
-		MemoryLacks: l.memoryLacks(found), MemoryUnknown: l.memoryUnknown(),
-		Functions: functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(),
+		NoMemory:      l.catalog.WithoutMemory(),
+		MemoryUnknown: l.memoryUnknown(),
+		Functions:     functionCounts(st.Functions), Errors: errorCounts(st.Errors), Lost: l.catalog.Outcome.Lost(),
 		Aligned: l.aligned,
 		Metrics: found.Metrics, GraphNodes: graphNodes(found),
 	}

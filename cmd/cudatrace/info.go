@@ -163,10 +163,9 @@ func infoRows(s convert.Summary) (rows [][]string) {
 	communicatorRows(row, s.Communicators)
 	costRows(row, s)
 	if s.PeakDevice > 0 {
-		row("peak memory", atLeast(&s, figures.Bytes(s.PeakDevice))+" on the device")
+		row("peak memory", figures.Bytes(s.PeakDevice)+" on the device")
 		row("memory", s.MemoryUnknown)
 	}
-	row("memory", s.MemoryLacks)
 	row("peak memory", s.NoMemory)
 	for _, g := range s.Metrics {
 		sampledRows(row, &g)
@@ -421,12 +420,4 @@ func lostRow(s convert.Summary) string {
 		return "nothing was counted, but records may be missing"
 	}
 	return "nothing"
-}
-
-// atLeast is a number of bytes that were allocated, as far as the log tells.
-func atLeast(s *convert.Summary, bytes string) string {
-	if s.MemoryLacks != "" {
-		return "at least " + bytes
-	}
-	return bytes
 }

@@ -112,9 +112,6 @@ func runStats(c *cli.Context, con *console.Console) error {
 	if err != nil {
 		return err
 	}
-	if o.forPeople() && recordedApart(all) && sink.Unrelated() {
-		return o.eachAlone(c, con, logs)
-	}
 	damage := verdicts(con, logs, all) // first: it is why figures are missing
 	if err := o.print(con, sink, logs, all); err != nil {
 		return err
@@ -122,9 +119,6 @@ func runStats(c *cli.Context, con *console.Console) error {
 	aboutLogs(con, logs, all, convert.Formats[0])
 	return damage
 }
-
-// noMatch is the error of logs of which a filter leaves nothing.
-type noMatch struct{ error }
 
 // read reads logs.
 func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert.Log) (
@@ -150,58 +144,12 @@ func (o *statsOptions) read(c *cli.Context, con *console.Console, logs []convert
 		names = append(names, l.Name)
 	}
 	if none := unmatched(names, err); none != nil {
-		return nil, nil, noMatch{none}
+		return nil, nil, none
 	}
 	if errors.Is(err, convert.ErrNothing) {
-		none := fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
-		return nil, nil, noMatch{none}
+		return nil, nil, fmt.Errorf("nothing in %s matches %s", strings.Join(names, ", "), chosen(c, filterFlags()))
 	}
 	return sink, all, err
-}
-
-// recordedApart reports whether no two of several logs were recorded at the same time, by their hosts' clocks.
-func recordedApart(all []convert.Summary) bool {
-	type span struct{ from, to time.Time }
-	var spans []span
-	for i := range all {
-		from, err := time.Parse(time.RFC3339Nano, all[i].Start)
-		if err != nil {
-			return false
-		}
-		spans = append(spans, span{from, from.Add(time.Duration(all[i].DurationNS))})
-	}
-	slices.SortFunc(spans, func(a, b span) int { return a.from.Compare(b.from) })
-	for i := range spans[1:] {
-		if spans[i+1].from.Before(spans[i].to) {
-			return false
-		}
-	}
-	return len(spans) > 1
-}
-
-// eachAlone prints the reports of each log by itself.
-func (o *statsOptions) eachAlone(c *cli.Context, con *console.Console, logs []convert.Log) (damage error) {
-	con.Say("the programs of these logs have no kernel in common, and did not run at the same time: each for itself")
-	for i := range logs {
-		log := logs[i : i+1]
-		sink, all, err := o.read(c, con, log)
-		if none := (noMatch{}); errors.As(err, &none) { // it leaves something of another one
-			con.Say(none.Error())
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		con.Headline(log[0].Name, console.Bold)
-		if err := verdicts(con, log, all); err != nil {
-			damage = err
-		}
-		if err := o.print(con, sink, log, all); err != nil {
-			return err
-		}
-		aboutLogs(con, log, all, convert.Formats[0])
-	}
-	return damage
 }
 
 // readStatsOptions reads the options.
@@ -450,9 +398,6 @@ func statsFacts(logs []convert.Log, all []convert.Summary) stats.Facts {
 		}
 		if all[i].NoMemory == "" {
 			f.Memory = ""
-		}
-		if f.MemoryLacks == "" {
-			f.MemoryLacks = all[i].MemoryLacks
 		}
 		if f.MemoryUnknown == "" {
 			f.MemoryUnknown = all[i].MemoryUnknown

@@ -234,24 +234,6 @@ func TestStatsBrokenRanks(t *testing.T) {
 	}
 }
 
-// Logs of programs that have nothing to do with each other are shown one after the other, and their clocks are not compared.
-func TestStatsOfUnrelatedLogs(t *testing.T) {
-	t.Parallel()
-	other := filepath.Join(root, "testdata", "gpu", "logs", "train.cudatrace")
-	stdout, stderr := succeed(t, "stats", gpuLog, other, "--report", "kernels")
-	alone := func(log string) string {
-		text, _ := succeed(t, "stats", log, "--report", "kernels")
-		return log + "\n" + text
-	}
-	if want := alone(gpuLog) + alone(other); stdout != want {
-		t.Errorf("(-want +got):\n%s", cmp.Diff(want, stdout))
-	}
-	const each = "cudatrace: the programs of these logs have no kernel in common, and did not run at the same time: each for itself\n"
-	if stderr != each {
-		t.Errorf("standard error: %s", stderr)
-	}
-}
-
 // A folder stands for its logs, and --wide and COLUMNS decide what has room.
 func TestStatsWide(t *testing.T) {
 	folder := filepath.Join(filepath.Dir(gpuLog), "conditional")

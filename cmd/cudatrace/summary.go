@@ -55,7 +55,7 @@ func printSummary(con *console.Console, s convert.Summary, first firstLook, file
 	}
 	peak := s.NoMemory
 	if peak == "" && s.PeakDevice > 0 {
-		peak = atLeast(&s, table.Words(s.PeakDevice, table.Bytes))
+		peak = table.Words(s.PeakDevice, table.Bytes)
 	}
 	switch {
 	case first.Busy != "" && s.NoMemory == "" && peak != "":

@@ -261,13 +261,6 @@ var memoryReport = Report{
 
 // lacking notes what the allocations of a report lack.
 func (f *Facts) lacking(t *table.Table) *table.Table {
-	switch {
-	case f.MemoryLacks == "":
-	case len(t.Rows) == 0:
-		t.Reason = "none are known: " + f.MemoryLacks
-	default:
-		t.Notes = append(t.Notes, "at least: "+f.MemoryLacks)
-	}
 	if f.MemoryUnknown != "" && len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, f.MemoryUnknown)
 	}

@@ -167,9 +167,6 @@ func (x *ProfileCells) lines(f *Facts, names *kernelnames.Names) table.Paragraph
 	if x.Peak != nil {
 		at := table.Words(*x.PeakAt, table.Moment)
 		peak = fmt.Sprintf("%s on GPU %d at %s", table.Words(*x.Peak, table.Bytes), *x.PeakGPU, at)
-		if f.MemoryLacks != "" {
-			peak = "at least " + peak
-		}
 	}
 	occupied := "not known"
 	if x.Occupancy != nil {

@@ -81,8 +81,6 @@ type Facts struct {
 	Callers string // why no call has a caller, "" if callers were recorded
 	Python  string // why no call has Python frames, "" if they were recorded
 	Memory  string // why nothing is known of allocated memory, "" if it is
-	// what is known of allocated memory lacks, "" for nothing
-	MemoryLacks string
 	// MemoryUnknown says when the program may have allocated and freed unrecorded, "" where it cannot have.
 	MemoryUnknown string
 	Unread        string // which logs are so damaged that no call and no work could be read, and why; "" if none are

@@ -117,34 +117,6 @@ func WithoutMemory(chosen []*Function) (missing []string) {
 	return missing
 }
 
-// runtimeAllocations has the kinds of memory that functions of the runtime allocate, not in the order of a stream.
-var runtimeAllocations = map[string]uint32{
-	"cudaMalloc": DeviceKind, "cudaMallocPitch": DeviceKind, "cudaMalloc3D": DeviceKind,
-	"cudaMallocManaged": ManagedKind, "cudaMallocHost": PinnedKind, "cudaHostAlloc": PinnedKind,
-	"cudaHostRegister": RegisteredKind, "cudaMallocArray": ArrayKind, "cudaMalloc3DArray": ArrayKind,
-	"cudaMallocMipmappedArray": ArrayKind,
-}
-
-// AllocatedBy returns the kind of memory that a function of the runtime or of the driver allocates; 0 for none, and for
-// what is allocated in the order of a stream, or as physical memory.
-func AllocatedBy(name string) uint32 {
-	f := Function{Name: name}
-	if r := memoryOf[f.Base()]; r != nil && r.does == Allocates && !AllocatesApart(name) {
-		return r.kind
-	}
-	return runtimeAllocations[f.Base()]
-}
-
-// AllocatesApart reports whether a function allocates memory of which CUPTI's records of allocations know nothing: in
-// the order of a stream, from a pool, or physical memory.
-func AllocatesApart(name string) bool {
-	switch f := (Function{Name: name}); f.Base() {
-	case "cudaMallocAsync", "cudaMallocFromPoolAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync", "cuMemCreate":
-		return true
-	}
-	return false
-}
-
 // Allocating reports whether a function allocates or frees, or refers to physical memory.
 func (f *Function) Allocating() bool {
 	r := memoryOf[f.Base()]

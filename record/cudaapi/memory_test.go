@@ -157,28 +157,6 @@ func TestWithoutMemory(t *testing.T) {
 	}
 }
 
-// What functions of both libraries allocate, in every spelling, and what CUPTI's records of allocations have nothing of.
-func TestAllocatedBy(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]uint32{
-		"cudaMalloc": DeviceKind, "cuMemAlloc_v2": DeviceKind, "cuMemAllocPitch_v2": DeviceKind, "cudaMallocHost": PinnedKind,
-		"cuMemHostAlloc": PinnedKind, "cuMemAllocManaged": ManagedKind, "cudaMallocArray": ArrayKind, "cudaFree": 0,
-		"cuMemFree_v2": 0, "cudaMallocAsync": 0, "cuMemAllocAsync_ptsz": 0, "cuMemCreate": 0, "cuCtxCreate_v2": 0,
-	} {
-		if got := AllocatedBy(name); got != want {
-			t.Errorf("%s allocates kind %d, want %d", name, got, want)
-		}
-	}
-	for name, want := range map[string]bool{
-		"cudaMallocAsync": true, "cudaMallocAsync_ptsz": true, "cuMemAllocFromPoolAsync": true, "cuMemCreate": true,
-		"cudaMalloc": false, "cudaFreeAsync": false, "cuMemAlloc_v2": false,
-	} {
-		if got := AllocatesApart(name); got != want {
-			t.Errorf("%s allocates apart: %t", name, got)
-		}
-	}
-}
-
 // CUPTI's callbacks show arguments as a struct has them: each function that does something to memory is found there.
 func TestShown(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,7 @@
 // Package livemem follows which memory of a process is alive.
 //
 // Input: what the process's calls do to memory, as cudaapi.MemoryReader reads it from recorded calls, in the order of
-// [At]; or CUPTI's records of allocations, where a log has them. Output: a [Change] for each block that is
+// [At]; or records of allocations, where a log has them. Output: a [Change] for each block that is
 // allocated or freed, and on request the blocks that are alive.
 //
 // A block is an allocation, memory of the program that was registered, an array, or physical memory. Physical memory

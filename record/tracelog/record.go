@@ -205,9 +205,7 @@ const MemoryOfCalls = "calls"
 // numbers of threads, and beside the API records of the same calls.
 const MemoryOfCallbacks = "callbacks"
 
-// MemoryOfCUPTI is the value of MetaMemory where CUPTI records allocations, without those in the order of a stream. An
-// allocation that was not released when its process handed over its last records has no release; without that handing
-// over it has no record at all.
+// MemoryOfCUPTI is the value of MetaMemory of early versions where CUPTI recorded allocations. No reader takes them.
 const MemoryOfCUPTI = "cupti"
 
 // Causes of loss: the Cause of a Lost record.

@@ -129,12 +129,6 @@ func (s *stack) place(r *read.Call) {
 		s.join(r)
 		s.outOfMemory(r)
 		return
-	case r.Function.Allocates != 0 && r.Ret == 0 && r.Flags&tracelog.CallEntry == 0 && // an entry may wait for its call
-		s.program.catalog.MemoryWithoutCalls():
-		s.join(r)
-		by := s.open[len(s.open)-1].asCause()
-		s.program.memoryIn(s.memory).addAllocating(allocating{by, s.tid, cudaapi.MemoryUseOf(r.Function.Allocates)})
-		return
 	case r.Function.Memory == nil:
 		s.join(r)
 		return
@@ -157,24 +151,16 @@ func (s *stack) describe(in *timeline.Call) {
 }
 
 // outOfMemory takes a call that failed because there was no memory, if it is one that allocates. What it asked for is
-// known from its arguments.
+// known from its arguments, which an API record lacks.
 func (s *stack) outOfMemory(r *read.Call) {
-	asked := cudaapi.MemoryCall{Kind: r.Function.Allocates, Device: cudaapi.NoDevice}
-	switch c := s.program.catalog; {
-	case c.MemoryFromCalls() && r.Function.Memory != nil:
-		var allocates bool
-		if r.Rank != read.Pair {
-			return // an API record has no arguments
-		}
-		if asked, allocates = r.Function.Memory.Requested(r.Arguments.Args); !allocates {
-			return
-		}
-		s.program.locate(&asked)
-	case !c.MemoryWithoutCalls():
+	if !s.program.catalog.MemoryFromCalls() || r.Function.Memory == nil || r.Rank != read.Pair {
 		return
-	case cudaapi.AllocatesApart(r.Function.Name):
-		asked.Kind = cudaapi.DeviceKind
 	}
+	asked, allocates := r.Function.Memory.Requested(r.Arguments.Args)
+	if !allocates {
+		return
+	}
+	s.program.locate(&asked)
 	if cudaapi.MemoryUseOf(asked.Kind) == cudaapi.DeviceMemory && s.memory.counts(r.End) && len(s.open) > 0 {
 		by := new(timeline.Call)
 		s.program.memoryIn(s.memory).addRefused(s.tid, &asked, r.End, by)

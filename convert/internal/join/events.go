@@ -128,10 +128,9 @@ func (e *events) ncclCall(b *tracelog.Block, i int) {
 	e.markers.add(marker{program: e.program(call.PID, call.Time), Marker: tracelog.Marker{Time: call.Time}, call: call})
 }
 
-// allocation takes a record of memory. Of a log that is followed such records tell nothing that come when the memory is
-// released.
+// allocation takes a record of memory.
 func (e *events) allocation(b *tracelog.Block, i int) {
-	if e.catalog.Follows() && e.catalog.MemoryWithoutCalls() {
+	if e.catalog.WithoutMemory() != "" {
 		return
 	}
 	var m tracelog.Memory
@@ -143,7 +142,7 @@ func (e *events) allocation(b *tracelog.Block, i int) {
 // memoryLow is a lower bound for the times of later events of memory.
 func (e *events) memoryLow() uint64 {
 	low := min(e.low(tracelog.KindMemory), e.low(tracelog.KindMemoryPool))
-	if e.catalog.MemoryFromCalls() || e.catalog.MemoryWithoutCalls() {
+	if e.catalog.MemoryFromCalls() {
 		for _, p := range e.programs {
 			low = min(low, p.correlation.calls)
 		}

@@ -3,7 +3,6 @@ package join
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cudatrace/cudatrace/convert/timeline"
 	"github.com/cudatrace/cudatrace/record/cudaapi"
@@ -14,8 +13,8 @@ import (
 // MaxAllocations bounds the live allocations whose size is kept, and the pools whose state is.
 const MaxAllocations = 1 << 20
 
-// A memoryUsage counts the memory that the processes of a log allocate, from what calls do to memory, or from CUPTI's
-// records of allocations, releases and pools. It emits an event for each allocation and release, and counters: live
+// A memoryUsage counts the memory that the processes of a log allocate, from what calls do to memory, or from records
+// of allocations and releases, and of pools. It emits an event for each allocation and release, and counters: live
 // bytes, bytes that pools have reserved, bytes of pools in use. A counter belongs to a process, a GPU and a use of
 // memory. Package livemem knows what is alive. All processes have one memoryUsage, since their sum on a GPU is needed.
 type memoryUsage struct {
@@ -60,15 +59,6 @@ type programMemory struct {
 	tid      uint32         // its thread
 	by       *timeline.Call // its call, nil if it is not known
 	pools    map[poolKey]poolState
-	coming   inOrder[allocating] // calls that may be those of later records
-	begun    []allocating        // those of them that have begun
-}
-
-// An allocating is a call that allocates memory of a use, of a thread. CUPTI's records of memory do not name theirs.
-type allocating struct {
-	timeline.Call
-	tid uint32
-	use cudaapi.MemoryUse
 }
 
 // A memoryCounter counts the live bytes of one use of memory by a process on one GPU.
@@ -86,7 +76,7 @@ type memoryCounterKey struct {
 	use string
 }
 
-// A memoryEvent is what a call does to memory, a record of CUPTI, the state of a pool alone, or the end of a
+// A memoryEvent is what a call does to memory, a record of it, the state of a pool alone, or the end of a
 // process, which releases its memory.
 type memoryEvent struct {
 	process *programMemory
@@ -126,38 +116,7 @@ func (u *memoryUsage) process(of *timeline.Process, gpu func(device uint32) uint
 	p := &programMemory{out: of, usage: u, gpu: gpu,
 		counters: make(map[memoryCounterKey]*memoryCounter), pools: make(map[poolKey]poolState)}
 	p.live = livemem.New(&u.Room, p.changed)
-	at := func(a *allocating) uint64 { return a.Start }
-	p.coming = newInOrder(u.budget, new(uint64), at, nil)
 	return p
-}
-
-// addAllocating takes a call that allocates, of a log in which CUPTI records what it allocates.
-func (p *programMemory) addAllocating(a allocating) {
-	if p.coming.list.Len() < MaxAllocations {
-		p.coming.add(a)
-	}
-}
-
-// allocator returns the call that made an allocation of a use at a time: the one around it that allocates memory of that
-// use. Calls of several threads may be around it. Of these it is known what they have in common: where all were made.
-func (p *programMemory) allocator(use cudaapi.MemoryUse, at uint64) (found allocating) {
-	p.coming.drain(at+1, false, func(a *allocating) { p.begun = append(p.begun, *a) })
-	p.begun = slices.DeleteFunc(p.begun, func(a allocating) bool { return a.End < at })
-	for _, a := range p.begun {
-		switch {
-		case a.Start > at || a.use != use:
-		case found.Function == nil:
-			found = a
-		case found.Caller != a.Caller || found.Python != a.Python:
-			return allocating{}
-		case found.tid != a.tid:
-			found.tid, found.Thread = 0, nil
-			if found.Operator != a.Operator {
-				found.Operator = nil
-			}
-		}
-	}
-	return found
 }
 
 // endsAt sets the end of the process.
@@ -176,7 +135,7 @@ func (p *programMemory) addCall(tid uint32, c *cudaapi.MemoryCall, start, end ui
 	return e.by
 }
 
-// addRecord takes an allocation or a release that CUPTI recorded, at a time.
+// addRecord takes the record of an allocation or a release, at a time.
 func (p *programMemory) addRecord(m *tracelog.Memory, at uint64) {
 	e := memoryEvent{process: p, at: at, what: byRecord, corr: m.Correlation, call: livemem.OfRecord(m)}
 	if m.PoolSize != 0 && m.Pool != 0 {
@@ -230,11 +189,6 @@ func (p *programMemory) event(e *memoryEvent) {
 	case byCall:
 		p.live.Call(e.tid, &e.call, e.at)
 	case byRecord:
-		if e.call.Does == cudaapi.Allocates {
-			if a := p.allocator(cudaapi.MemoryUseOf(e.call.Kind), e.at); a.Function != nil {
-				p.tid, p.by = a.tid, &a.Call
-			}
-		}
 		p.live.Record(&e.call, e.at)
 	case ofRefusal:
 		p.refused(e)

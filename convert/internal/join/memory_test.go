@@ -378,54 +378,6 @@ func TestPoolsBounded(t *testing.T) {
 	}
 }
 
-// CUPTI's record of an allocation names no call: it is that around it which allocates memory of its use. Of several
-// threads' the place is known that all have in common.
-func TestAllocators(t *testing.T) {
-	t.Parallel()
-	here, there := &timeline.Caller{Symbol: "here"}, &timeline.Caller{Symbol: "there"}
-	function := &timeline.Function{Name: "cudaMalloc"}
-	at := func(tid uint32, start, end uint64, place *timeline.Caller, use cudaapi.MemoryUse) allocating {
-		of := &timeline.Thread{TID: tid}
-		return allocating{timeline.Call{Function: function, Thread: of, Start: start, End: end, Caller: place}, tid, use}
-	}
-	for name, c := range map[string]struct {
-		calls []allocating
-		want  string // the place and the thread of allocations at 100, 200 and 300
-	}{
-		"none":           {nil, "- - -"},
-		"one each":       {[]allocating{at(7, 90, 110, here, 0), at(7, 290, 310, there, 0)}, "here/7 - there/7"},
-		"at its ends":    {[]allocating{at(7, 100, 150, here, 0), at(7, 160, 200, here, 0)}, "here/7 here/7 -"},
-		"another use":    {[]allocating{at(7, 90, 110, here, cudaapi.PinnedMemory), at(8, 95, 105, there, 0)}, "there/8 - -"},
-		"threads":        {[]allocating{at(7, 90, 110, here, 0), at(8, 95, 105, there, 0)}, "- - -"},
-		"threads alike":  {[]allocating{at(7, 90, 110, here, 0), at(8, 95, 105, here, 0)}, "here/0 - -"},
-		"one within one": {[]allocating{at(7, 90, 110, here, 0), at(7, 95, 105, here, 0)}, "here/7 - -"},
-		"a long one":     {[]allocating{at(7, 50, 350, here, 0), at(8, 220, 240, there, 0)}, "here/7 here/7 here/7"},
-		"not in order":   {[]allocating{at(8, 290, 310, there, 0), at(7, 190, 210, here, 0)}, "- here/7 there/8"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := newMemoryRun()
-			p := r.process("a")
-			for _, a := range c.calls {
-				p.addAllocating(a)
-			}
-			var got []string
-			for _, time := range []uint64{100, 200, 300} {
-				if a := p.allocator(cudaapi.DeviceMemory, time); a.Function == nil {
-					got = append(got, "-")
-				} else if (a.tid == 0) != (a.Thread == nil) {
-					t.Errorf("thread %v, number %d", a.Thread, a.tid)
-				} else {
-					got = append(got, fmt.Sprintf("%s/%d", a.Caller.Symbol, a.tid))
-				}
-			}
-			if text := strings.Join(got, " "); text != c.want {
-				t.Errorf("%s, want %s", text, c.want)
-			}
-		})
-	}
-}
-
 // A call that finds no memory comes in the order of allocations. Its GPU is the one of its arguments, of its thread, or
 // the only one that the process has memory on.
 func TestRefused(t *testing.T) {

@@ -21,9 +21,7 @@ type Function struct {
 	Driver  bool                  // it was recorded at the driver
 	Runtime bool                  // it was recorded at the runtime
 	Memory  *cudaapi.MemoryReader // what its calls do to memory; nil for nothing
-	// the kind of memory that it allocates, where CUPTI records that; 0 for none
-	Allocates uint32
-	Makes     timeline.WorkKind // the work that a call of it makes, where it makes one piece
+	Makes   timeline.WorkKind     // the work that a call of it makes, where it makes one piece
 
 	recorded   *Function // the function that records name: f itself, except for a result of Called
 	inner      *Function // in a result of Joined: the driver's function
@@ -134,7 +132,7 @@ func (l *Functions) make(name, library, args string) *Function {
 		fn.Known, fn.GPUWork, fn.Beside = true, f.GPUWork, f.Beside
 	}
 	fn.params(args)
-	fn.Memory, fn.Allocates = cudaapi.ReadMemory(name, args), cudaapi.AllocatedBy(name)
+	fn.Memory = cudaapi.ReadMemory(name, args)
 	switch {
 	case strings.Contains(name, "Memcpy"):
 		fn.Makes = timeline.MemcpyWork

@@ -5,7 +5,7 @@ import "github.com/cudatrace/cudatrace/record/tracelog"
 // The sources of what a log knows of allocated memory.
 const (
 	MemoryOfCalls = "calls"
-	MemoryOfCUPTI = "cupti" // records that CUPTI wrote
+	MemoryOfCUPTI = "cupti" // records that CUPTI wrote, of early versions
 	NoMemory      = "none"
 )
 
@@ -14,8 +14,6 @@ func (c *Catalog) MemorySource() string {
 	switch c.Meta[tracelog.MetaMemory] {
 	case tracelog.MemoryOfCalls, tracelog.MemoryOfCallbacks:
 		return MemoryOfCalls
-	case tracelog.MemoryOfCUPTI:
-		return MemoryOfCUPTI
 	case "":
 		if c.Totals[tracelog.KindMemory] > 0 {
 			return MemoryOfCUPTI
@@ -37,16 +35,13 @@ func (c *Catalog) CallsFromCallbacks() bool {
 	return c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCallbacks
 }
 
-// MemoryWithoutCalls reports whether CUPTI recorded allocations without saying which call allocates, and none in the
-// order of a stream. Records of early versions say it.
-func (c *Catalog) MemoryWithoutCalls() bool {
-	return c.Meta[tracelog.MetaMemory] == tracelog.MemoryOfCUPTI
-}
-
 // WithoutMemory says why the log knows nothing of allocated memory; "" if it does.
 func (c *Catalog) WithoutMemory() string {
-	if c.MemorySource() == NoMemory {
-		return c.Meta[tracelog.MetaMemory]
+	if c.MemorySource() != NoMemory {
+		return ""
 	}
-	return ""
+	if why := c.Meta[tracelog.MetaMemory]; why != tracelog.MemoryOfCUPTI {
+		return why
+	}
+	return "not known: the log has CUPTI's records of memory, which cudatrace no longer reads"
 }

@@ -52,14 +52,6 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *d)
 	return CUDA_SUCCESS;
 }
 
-static CUresult create2d(CUarray *out, const CUDA_ARRAY_DESCRIPTOR *d)
-{
-	if (!d)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUDA_ARRAY3D_DESCRIPTOR flat = {.Width = d->Width, .Height = d->Height, .Format = d->Format, .NumChannels = d->NumChannels};
-	return create(out, &flat);
-}
-
 static CUresult destroy(CUarray a)
 {
 	if (!sim_array_valid(a))
@@ -77,17 +69,6 @@ static CUresult descriptor(CUDA_ARRAY3D_DESCRIPTOR *out, CUarray a)
 	return CUDA_SUCCESS;
 }
 
-static CUresult descriptor2d(CUDA_ARRAY_DESCRIPTOR *out, CUarray a)
-{
-	CUDA_ARRAY3D_DESCRIPTOR d;
-	CUresult r = out ? descriptor(&d, a) : CUDA_ERROR_INVALID_VALUE;
-	if (!r)
-		*out = (CUDA_ARRAY_DESCRIPTOR){d.Width, d.Height, d.Format, d.NumChannels};
-	return r;
-}
-
-DRIVER_SHOWN(cuArrayCreate_v2, (CUarray * out, const CUDA_ARRAY_DESCRIPTOR *d), (out, d), create2d(out, d))
 DRIVER_SHOWN(cuArray3DCreate_v2, (CUarray * out, const CUDA_ARRAY3D_DESCRIPTOR *d), (out, d), create(out, d))
 DRIVER_SHOWN(cuArrayDestroy, (CUarray a), (a), destroy(a))
-DRIVER(cuArrayGetDescriptor_v2, (CUDA_ARRAY_DESCRIPTOR * out, CUarray a), descriptor2d(out, a))
 DRIVER(cuArray3DGetDescriptor_v2, (CUDA_ARRAY3D_DESCRIPTOR * out, CUarray a), descriptor(out, a))

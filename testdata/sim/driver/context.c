@@ -159,17 +159,6 @@ static CUresult get_current(CUcontext *ctx)
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_device(CUdevice *dev)
-{
-	CUcontext ctx = sim_context_current();
-	if (!dev)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!ctx)
-		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
-	*dev = ctx->device;
-	return CUDA_SUCCESS;
-}
-
 /* Contexts are waited for but never freed, so that their ids stay unique. */
 static CUresult destroy(CUcontext ctx)
 {
@@ -222,92 +211,13 @@ static CUresult pop(CUcontext *out)
 	return CUDA_SUCCESS;
 }
 
-/* Returns a value at out that a context stores without effect. */
-static CUresult in_context(void *out, size_t size, const void *value)
-{
-	if (!sim_context_current())
-		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
-	if (!out)
-		return CUDA_ERROR_INVALID_VALUE;
-	memcpy(out, value, size);
-	return CUDA_SUCCESS;
-}
-
-#define LIMITS 7 /* CUlimit */
-
-static _Atomic size_t limits[LIMITS] = {1024, 8388608, 8388608, 2, 2048, 128, 0};
-
-static CUresult limit(size_t *out, int which, bool set, size_t value)
-{
-	size_t now;
-	if (which < 0 || which >= LIMITS)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (set && sim_context_current())
-		atomic_store(&limits[which], value);
-	now = atomic_load(&limits[which]);
-	return in_context(set ? &now : out, sizeof now, &now);
-}
-
-static CUresult about(CUcontext ctx, unsigned *version, unsigned long long *id)
-{
-	if (!ctx)
-		ctx = sim_context_current();
-	if (!ctx || !sim_context_valid(ctx))
-		return CUDA_ERROR_INVALID_CONTEXT;
-	if (version)
-		*version = 3020;
-	if (id)
-		*id = ctx->id;
-	return version || id ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult priorities(int *least, int *greatest)
-{
-	int zero = 0, high = -5;
-	CUresult r = least ? in_context(least, sizeof zero, &zero) : CUDA_SUCCESS;
-	return r || !greatest ? r : in_context(greatest, sizeof high, &high);
-}
-
-static CUresult primary_state(CUdevice device, unsigned *flags, int *active)
-{
-	CUresult r = flags && active ? check(device) : CUDA_ERROR_INVALID_VALUE;
-	if (r)
-		return r;
-	pthread_mutex_lock(&mu);
-	*active = primary[device] != NULL;
-	pthread_mutex_unlock(&mu);
-	*flags = 0;
-	return CUDA_SUCCESS;
-}
-
-#define IN_CONTEXT(out, value) in_context(out, sizeof(int), &(int){value})
-
 DRIVER_SHOWN(cuCtxPushCurrent_v2, (CUcontext ctx), (ctx), push(ctx))
 DRIVER_SHOWN(cuCtxPopCurrent_v2, (CUcontext * ctx), (ctx), pop(ctx))
-DRIVER(cuCtxGetFlags, (unsigned *flags), IN_CONTEXT(flags, 0))
-DRIVER(cuCtxSetFlags, (unsigned flags), ((void)flags, IN_CONTEXT(&(int){0}, 0)))
-DRIVER(cuCtxGetCacheConfig, (int *config), IN_CONTEXT(config, 0))
-DRIVER(cuCtxSetCacheConfig, (int config), ((void)config, IN_CONTEXT(&(int){0}, 0)))
-DRIVER(cuCtxGetSharedMemConfig, (int *config), IN_CONTEXT(config, 1))
-DRIVER(cuCtxSetSharedMemConfig, (int config), ((void)config, IN_CONTEXT(&(int){0}, 0)))
-DRIVER(cuCtxResetPersistingL2Cache, (void), IN_CONTEXT(&(int){0}, 0))
-DRIVER(cuCtxGetStreamPriorityRange, (int *least, int *greatest), priorities(least, greatest))
-DRIVER(cuCtxGetLimit, (size_t * out, int which), limit(out, which, false, 0))
-DRIVER(cuCtxSetLimit, (int which, size_t value), limit(NULL, which, true, value))
-DRIVER(cuCtxGetApiVersion, (CUcontext ctx, unsigned *version), about(ctx, version, NULL))
-DRIVER(cuCtxGetId, (CUcontext ctx, unsigned long long *id), about(ctx, NULL, id))
 DRIVER(cuCtxSynchronize_v2, (CUcontext ctx), synchronize(ctx && sim_context_valid(ctx) ? ctx : sim_context_current()))
-DRIVER(cuDevicePrimaryCtxGetState, (CUdevice dev, unsigned *flags, int *active), primary_state(dev, flags, active))
-DRIVER(cuDevicePrimaryCtxSetFlags_v2, (CUdevice dev, unsigned flags), ((void)flags, check(dev)))
 DRIVER_SHOWN(cuCtxCreate_v2, (CUcontext * ctx, unsigned flags, CUdevice dev),
 	     (ctx, flags, dev), ((void)flags, sim_context_new(dev, ctx)))
-DRIVER_SHOWN(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned flags, CUdevice dev), (ctx, params, flags, dev),
-       ((void)params, (void)flags, sim_context_new(dev, ctx)))
-DRIVER_SHOWN(cuCtxDestroy_v2, (CUcontext ctx), (ctx), destroy(ctx))
 DRIVER_SHOWN(cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice dev), (ctx, dev), retain(ctx, dev))
-DRIVER(cuDevicePrimaryCtxRelease_v2, (CUdevice dev), check(dev))
 DRIVER_SHOWN(cuDevicePrimaryCtxReset_v2, (CUdevice dev), (dev), reset_primary(dev))
 DRIVER_SHOWN(cuCtxSetCurrent, (CUcontext ctx), (ctx), set_current(ctx))
 DRIVER(cuCtxGetCurrent, (CUcontext * ctx), get_current(ctx))
-DRIVER(cuCtxGetDevice, (CUdevice * dev), get_device(dev))
 DRIVER(cuCtxSynchronize, (void), synchronize(sim_context_current()))

@@ -157,25 +157,11 @@ static CUresult from3d(struct copy *c, const CUDA_MEMCPY3D *p)
 	return from_ends(c, &dst, &src);
 }
 
-CUresult sim_copy_describe(struct sim_copy_work *w, const CUDA_MEMCPY3D *p)
-{
-	struct copy c = {.async = true};
-	CUresult r = from3d(&c, p);
-	return r ? r : describe(w, &c);
-}
-
 static CUresult solid(const CUDA_MEMCPY3D *p, bool async, CUstream stream, enum sim_default_stream which)
 {
 	struct copy c = {.async = async};
 	CUresult r = from3d(&c, p);
 	return r ? r : copy(&c, stream, which);
-}
-
-static CUresult solid_peer(const CUDA_MEMCPY3D *p, bool async, CUstream stream, enum sim_default_stream which)
-{
-	if (!p || !sim_context_valid(p->srcContext) || !sim_context_valid(p->dstContext))
-		return sim_ready() ? CUDA_ERROR_INVALID_CONTEXT : CUDA_ERROR_NOT_INITIALIZED;
-	return solid(p, async, stream, which);
 }
 
 static CUresult pitched(const CUDA_MEMCPY2D *p, bool async, CUstream stream, enum sim_default_stream which)
@@ -216,33 +202,6 @@ static CUresult batch(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_
 	return r;
 }
 
-static struct end operand(const CUmemcpy3DOperand *o)
-{
-	if (o->type == 2)
-		return (struct end){.type = CU_MEMORYTYPE_ARRAY, .array = o->op.array.array, .x = o->op.array.x,
-				    .y = o->op.array.y, .z = o->op.array.z};
-	return (struct end){.type = CU_MEMORYTYPE_UNIFIED, .device = o->op.ptr.ptr, .pitch = o->op.ptr.rowLength,
-			    .height = o->op.ptr.layerHeight};
-}
-
-static CUresult solid_batch(size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, CUstream stream,
-			    enum sim_default_stream which)
-{
-	CUresult r = list && count ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-	if (failed)
-		*failed = SIZE_MAX;
-	for (size_t i = 0; i < count && !r; i++) {
-		struct copy c = {.width = list[i].width, .height = list[i].height, .depth = list[i].depth, .async = true};
-		struct end dst = operand(&list[i].dst), src = operand(&list[i].src);
-		r = from_ends(&c, &dst, &src);
-		if (!r)
-			r = copy(&c, stream, which);
-		if (r && failed)
-			*failed = i;
-	}
-	return r;
-}
-
 static CUresult in_array(void **at, CUarray a, size_t offset)
 {
 	if (!sim_array_valid(a))
@@ -257,22 +216,6 @@ static CUresult to_array(CUarray a, size_t offset, const void *src, size_t n, en
 	void *at;
 	CUresult r = in_array(&at, a, offset);
 	return r ? r : flat(at, src, n, claim, async, stream, which);
-}
-
-static CUresult from_array(void *dst, CUarray a, size_t offset, size_t n, enum claim claim, bool async, CUstream stream,
-			   enum sim_default_stream which)
-{
-	void *at;
-	CUresult r = in_array(&at, a, offset);
-	return r ? r : flat(dst, at, n, claim, async, stream, which);
-}
-
-static CUresult between_arrays(CUarray dst, size_t dst_offset, CUarray src, size_t src_offset, size_t n,
-			       enum sim_default_stream which)
-{
-	void *at;
-	CUresult r = in_array(&at, src, src_offset);
-	return r ? r : to_array(dst, dst_offset, at, n, ON_DEVICE, false, NULL, which);
 }
 
 #define D(p) ((void *)(p))
@@ -290,38 +233,17 @@ DRIVER_PTSZ(cuMemcpyDtoDAsync_v2, (CUdeviceptr d, CUdeviceptr s, size_t n, CUstr
 	    flat(D(d), D(s), n, ON_DEVICE, true, st, which))
 DRIVER_PTDS(cuMemcpyDtoA_v2, (CUarray a, size_t o, CUdeviceptr s, size_t n),
 	    to_array(a, o, D(s), n, ON_DEVICE, false, NULL, which))
-DRIVER_PTDS(cuMemcpyAtoD_v2, (CUdeviceptr d, CUarray a, size_t o, size_t n),
-	    from_array(D(d), a, o, n, ON_DEVICE, false, NULL, which))
 DRIVER_PTDS(cuMemcpyHtoA_v2, (CUarray a, size_t o, const void *s, size_t n),
 	    to_array(a, o, s, n, TO_DEVICE, false, NULL, which))
-DRIVER_PTSZ(cuMemcpyHtoAAsync_v2, (CUarray a, size_t o, const void *s, size_t n, CUstream st),
-	    to_array(a, o, s, n, TO_DEVICE, true, st, which))
-DRIVER_PTDS(cuMemcpyAtoH_v2, (void *d, CUarray a, size_t o, size_t n), from_array(d, a, o, n, TO_HOST, false, NULL, which))
-DRIVER_PTSZ(cuMemcpyAtoHAsync_v2, (void *d, CUarray a, size_t o, size_t n, CUstream st),
-	    from_array(d, a, o, n, TO_HOST, true, st, which))
-DRIVER_PTDS(cuMemcpyAtoA_v2, (CUarray d, size_t dst_offset, CUarray s, size_t src_offset, size_t n),
-	    between_arrays(d, dst_offset, s, src_offset, n, which))
 DRIVER_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, which))
-DRIVER_PTDS(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D *p), pitched(p, false, NULL, which))
 DRIVER_PTSZ(cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *p, CUstream st), pitched(p, true, st, which))
 DRIVER_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *p), solid(p, false, NULL, which))
 DRIVER_PTSZ(cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D *p, CUstream st), solid(p, true, st, which))
-DRIVER_PTDS(cuMemcpy3DPeer, (const CUDA_MEMCPY3D *p), solid_peer(p, false, NULL, which))
-DRIVER_PTSZ(cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D *p, CUstream st), solid_peer(p, true, st, which))
 DRIVER_PTDS(cuMemcpyPeer, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n),
 	    peer(d, dc, s, sc, n, false, NULL, which))
 DRIVER_PTSZ(cuMemcpyPeerAsync, (CUdeviceptr d, CUcontext dc, CUdeviceptr s, CUcontext sc, size_t n, CUstream st),
 	    peer(d, dc, s, sc, n, true, st, which))
-DRIVER_PTSZ(cuMemcpyBatchAsync,
-	    (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
-	     size_t attr_count, size_t *failed, CUstream st),
-	    ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, failed, st, which)))
 DRIVER_PTSZ(cuMemcpyBatchAsync_v2,
 	    (CUdeviceptr * dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, void *attrs, size_t *attr_indexes,
 	     size_t attr_count, CUstream st),
 	    ((void)attrs, (void)attr_indexes, (void)attr_count, batch(dsts, srcs, sizes, count, NULL, st, which)))
-DRIVER_PTSZ(cuMemcpy3DBatchAsync,
-	    (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, size_t *failed, unsigned long long flags, CUstream st),
-	    ((void)flags, solid_batch(count, list, failed, st, which)))
-DRIVER_PTSZ(cuMemcpy3DBatchAsync_v2, (size_t count, CUDA_MEMCPY3D_BATCH_OP *list, unsigned long long flags, CUstream st),
-	    ((void)flags, solid_batch(count, list, NULL, st, which)))

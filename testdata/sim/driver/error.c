@@ -44,4 +44,5 @@ static CUresult error_text(CUresult code, const char **out, bool name)
 }
 
 DRIVER(cuGetErrorName, (CUresult code, const char **out), error_text(code, out, true))
-DRIVER(cuGetErrorString, (CUresult code, const char **out), error_text(code, out, false))
+/* As of a GPU without textures. */
+DRIVER(cuTexObjectCreate, (void), CUDA_ERROR_NOT_SUPPORTED)

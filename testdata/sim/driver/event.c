@@ -123,14 +123,6 @@ static bool passed(CUevent e)
 	return atomic_load(&e->executed) >= atomic_load(&e->recorded) && atomic_load(&e->time) <= sim_now();
 }
 
-static CUresult query(CUevent e)
-{
-	if (!sim_event_valid(e))
-		return CUDA_ERROR_INVALID_HANDLE;
-	sim_engine_kick();
-	return passed(e) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
 static CUresult elapsed(float *ms, CUevent a, CUevent b)
 {
 	if (!ms)
@@ -146,9 +138,6 @@ static CUresult elapsed(float *ms, CUevent a, CUevent b)
 DRIVER(cuEventCreate, (CUevent * out, unsigned flags), create(out, flags))
 DRIVER(cuEventDestroy_v2, (CUevent e), destroy(e))
 DRIVER_PTSZ(cuEventRecord, (CUevent e, CUstream s), record(e, s, which))
-DRIVER_PTSZ(cuEventRecordWithFlags, (CUevent e, CUstream s, unsigned flags), ((void)flags, record(e, s, which)))
 DRIVER(cuEventSynchronize, (CUevent e), synchronize(e))
-DRIVER(cuEventQuery, (CUevent e), query(e))
-DRIVER(cuEventElapsedTime, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
 DRIVER(cuEventElapsedTime_v2, (float *ms, CUevent a, CUevent b), elapsed(ms, a, b))
 DRIVER_PTSZ(cuStreamWaitEvent, (CUstream s, CUevent e, unsigned flags), ((void)flags, wait_event(s, e, which)))

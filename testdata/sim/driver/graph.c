@@ -132,30 +132,10 @@ CUresult sim_graph_destroy(CUgraph g)
 	return CUDA_SUCCESS;
 }
 
-static CUresult destroy_node(CUgraphNode n)
-{
-	if (!sim_node_valid(n))
-		return CUDA_ERROR_INVALID_VALUE;
-	struct CUgraph_st *g = n->graph;
-	size_t i = 0;
-	while (i < g->count && g->nodes[i] != n)
-		i++;
-	memmove(&g->nodes[i], &g->nodes[i + 1], (--g->count - i) * sizeof(CUgraphNode));
-	release(n);
-	return CUDA_SUCCESS;
-}
-
 CUresult sim_node_copy(struct sim_work *to, const struct sim_work *from)
 {
 	*to = *from;
 	return from->type == SIM_KERNEL ? sim_kernel_copy(&to->kernel, &from->kernel) : CUDA_SUCCESS;
-}
-
-/* Nodes that only order others, and memory that a graph never frees, are no
- * work. */
-static bool is_work(const struct CUgraphNode_st *n)
-{
-	return n->type != SIM_NODE_EMPTY && n->type != SIM_NODE_ALLOC && n->type != SIM_NODE_FREE;
 }
 
 static CUresult exec_append(struct CUgraphExec_st *e, CUgraphNode n)
@@ -185,7 +165,7 @@ static CUresult flatten(struct CUgraphExec_st *e, const struct CUgraph_st *g)
 	for (size_t i = 0; i < g->count && !r; i++) {
 		if (g->nodes[i]->child)
 			r = flatten(e, g->nodes[i]->child);
-		else if (is_work(g->nodes[i]))
+		else if (g->nodes[i]->type != SIM_NODE_FREE) /* a graph never frees memory */
 			r = exec_append(e, g->nodes[i]);
 	}
 	return r;
@@ -202,7 +182,7 @@ static void empty_exec(struct CUgraphExec_st *e)
 	e->count = e->room = 0;
 }
 
-static CUresult instantiate(CUgraphExec *out, CUgraph g, unsigned long long flags)
+static CUresult instantiate(CUgraphExec *out, CUgraph g)
 {
 	if (!out || !sim_graph_valid(g))
 		return CUDA_ERROR_INVALID_VALUE;
@@ -210,7 +190,6 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g, unsigned long long flag
 	if (!e)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	e->id = atomic_fetch_add(&next_id, 1);
-	e->flags = flags;
 	CUresult r = flatten(e, g);
 	if (r) {
 		empty_exec(e);
@@ -219,16 +198,6 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g, unsigned long long flag
 	}
 	*out = e;
 	return CUDA_SUCCESS;
-}
-
-static CUresult instantiate_with(CUgraphExec *out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p)
-{
-	if (!p)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult r = instantiate(out, g, p->flags);
-	p->result_out = r ? 1 : 0;
-	p->hErrNode_out = NULL;
-	return r;
 }
 
 static CUresult destroy_exec(CUgraphExec e)
@@ -350,8 +319,7 @@ static CUresult launch(CUgraphExec e, CUstream stream, enum sim_default_stream w
 	if (!r && fails(e))
 		r = CUDA_ERROR_LAUNCH_FAILED;
 	for (size_t i = 0; !r && i < e->count; i++)
-		if (!e->nodes[i]->off)
-			r = submit_node(s, e, i);
+		r = submit_node(s, e, i);
 	return r;
 }
 
@@ -376,8 +344,6 @@ static CUresult clone_node(CUgraph to, CUgraphNode from)
 {
 	CUgraphNode n = sim_graph_node(to, from->type, from->dependencies, from->dependency_count);
 	CUresult r = n ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-	if (!r && from->type == SIM_NODE_ALLOC)
-		r = CUDA_ERROR_NOT_SUPPORTED;
 	if (!r && from->child)
 		r = sim_graph_clone(&n->child, from->child);
 	if (!r)
@@ -405,46 +371,11 @@ CUresult sim_graph_clone(CUgraph *out, CUgraph g)
 	return r;
 }
 
-static CUresult find_twin(CUgraphNode *out, CUgraphNode original, CUgraph clone)
-{
-	if (!out || !sim_graph_valid(clone))
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = twin(clone, original);
-	return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-static CUresult print(CUgraph g, const char *path)
-{
-	FILE *f = sim_graph_valid(g) && path ? fopen(path, "w") : NULL;
-	if (!f)
-		return CUDA_ERROR_INVALID_VALUE;
-	fprintf(f, "digraph graph_%u {\n", g->id);
-	for (size_t i = 0; i < g->count; i++)
-		fprintf(f, "\tn%zu [label=\"type %d\"]\n", i, (int)g->nodes[i]->type);
-	fputs("}\n", f);
-	return fclose(f) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
-}
-
-static CUresult exec_flags(CUgraphExec e, uint64_t *out)
-{
-	if (!out || !sim_exec_valid(e))
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = e->flags;
-	return CUDA_SUCCESS;
-}
-
 DRIVER(cuGraphCreate, (CUgraph * out, unsigned flags), ((void)flags, sim_graph_new(out)))
 DRIVER(cuGraphDestroy, (CUgraph g), sim_graph_destroy(g))
-DRIVER(cuGraphDestroyNode, (CUgraphNode n), destroy_node(n))
-DRIVER(cuGraphClone, (CUgraph * out, CUgraph g), sim_graph_clone(out, g))
-DRIVER(cuGraphNodeFindInClone, (CUgraphNode * out, CUgraphNode original, CUgraph clone), find_twin(out, original, clone))
-DRIVER(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph g, unsigned long long flags), instantiate(out, g, flags))
-DRIVER_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph g, CUDA_GRAPH_INSTANTIATE_PARAMS *p),
-	    ((void)which, instantiate_with(out, g, p)))
+DRIVER(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph g, unsigned long long flags),
+       ((void)flags, instantiate(out, g)))
 DRIVER(cuGraphExecUpdate_v2, (CUgraphExec e, CUgraph g, CUgraphExecUpdateResultInfo *info), update_info(e, g, info))
-DRIVER(cuGraphExecUpdate, (CUgraphExec e, CUgraph g, CUgraphNode *error_node, int *result), update(e, g, error_node, result))
-DRIVER(cuGraphExecGetFlags, (CUgraphExec e, uint64_t *out), exec_flags(e, out))
 DRIVER(cuGraphExecDestroy, (CUgraphExec e), destroy_exec(e))
 DRIVER_PTSZ(cuGraphLaunch, (CUgraphExec e, CUstream s), launch(e, s, which))
 DRIVER_PTSZ(cuGraphUpload, (CUgraphExec e, CUstream s), upload(e, s, which))
-DRIVER(cuGraphDebugDotPrint, (CUgraph g, const char *path, unsigned flags), ((void)flags, print(g, path)))

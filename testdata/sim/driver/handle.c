@@ -43,4 +43,3 @@ void sim_slab_put(struct sim_slab *slab, void *slot)
 	slab->free = h;
 	pthread_mutex_unlock(&slab->mu);
 }
-

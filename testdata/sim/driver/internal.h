@@ -230,8 +230,7 @@ void sim_event_executed(const struct sim_event_work *w, uint64_t time);
 void sim_event_put(struct CUevent_st *e);
 bool sim_event_valid(CUevent e);
 
-/* copy.c, set.c: make the work that the arguments describe. */
-CUresult sim_copy_describe(struct sim_copy_work *w, const CUDA_MEMCPY3D *p);
+/* set.c */
 CUresult sim_set_describe(struct sim_set_work *w, const CUDA_MEMSET_NODE_PARAMS *p);
 
 /* array.c */
@@ -246,8 +245,8 @@ bool sim_array_valid(CUarray a);
 
 /* graph.c */
 enum sim_node { /* CUDA's numbers */
-	SIM_NODE_KERNEL, SIM_NODE_MEMCPY, SIM_NODE_MEMSET, SIM_NODE_HOST, SIM_NODE_GRAPH, SIM_NODE_EMPTY,
-	SIM_NODE_WAIT, SIM_NODE_RECORD, SIM_NODE_ALLOC = 10, SIM_NODE_FREE = 11, SIM_NODE_VALUES = 12,
+	SIM_NODE_KERNEL, SIM_NODE_MEMCPY, SIM_NODE_MEMSET, SIM_NODE_HOST, SIM_NODE_GRAPH,
+	SIM_NODE_WAIT = 6, SIM_NODE_RECORD, SIM_NODE_FREE = 11, SIM_NODE_VALUES,
 };
 
 struct CUgraphNode_st {
@@ -270,7 +269,6 @@ struct CUgraph_st {
 
 struct sim_exec_node {
 	CUgraphNode from;
-	bool off;
 	struct sim_work work; /* points into itself: never moved */
 };
 
@@ -279,7 +277,6 @@ struct CUgraphExec_st {
 	uint32_t id;
 	struct sim_exec_node **nodes;
 	size_t count, room;
-	unsigned long long flags;
 	uint32_t traced; /* 1 + calls of cuptiFinalize before its last launch with CUPTI; 0 without one */
 };
 

@@ -149,14 +149,6 @@ static CUresult set_shape(CUfunction f, int x, int y, int z)
 	return CUDA_SUCCESS;
 }
 
-static CUresult set_shared(CUfunction f, unsigned bytes)
-{
-	if (!sim_function_valid(f))
-		return CUDA_ERROR_INVALID_VALUE;
-	f->shape.dynamic_shared = bytes;
-	return CUDA_SUCCESS;
-}
-
 static CUresult set_param(CUfunction f, int offset, const void *value, size_t size)
 {
 	if (!sim_function_valid(f) || !value || offset < 0 || (size_t)offset + size > sizeof f->legacy_params)
@@ -193,12 +185,8 @@ DRIVER_PTSZ(cuLaunchCooperativeKernel, COOPERATIVE_PARAMS, launch(f, SHAPE, s, w
 DRIVER(cuLaunchCooperativeKernelMultiDevice, (CUDA_LAUNCH_PARAMS * list, unsigned count, unsigned flags),
        ((void)flags, launch_devices(list, count)))
 DRIVER(cuFuncSetBlockShape, (CUfunction f, int x, int y, int z), set_shape(f, x, y, z))
-DRIVER(cuFuncSetSharedSize, (CUfunction f, unsigned bytes), set_shared(f, bytes))
 DRIVER(cuParamSetSize, (CUfunction f, unsigned bytes),
        sim_function_valid(f) && bytes <= sizeof f->legacy_params ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
-DRIVER(cuParamSeti, (CUfunction f, int offset, unsigned value), set_param(f, offset, &value, sizeof value))
-DRIVER(cuParamSetf, (CUfunction f, int offset, float value), set_param(f, offset, &value, sizeof value))
 DRIVER(cuParamSetv, (CUfunction f, int offset, void *value, unsigned size), set_param(f, offset, value, size))
 DRIVER(cuLaunch, (CUfunction f), launch_grid(f, 1, 1, NULL))
 DRIVER(cuLaunchGrid, (CUfunction f, int width, int height), launch_grid(f, width, height, NULL))
-DRIVER(cuLaunchGridAsync, (CUfunction f, int width, int height, CUstream s), launch_grid(f, width, height, s))

@@ -189,17 +189,6 @@ bool sim_memory_find(const void *p, struct sim_block *out)
 	return found;
 }
 
-static CUresult memory_info(size_t *free_bytes, size_t *total)
-{
-	if (!free_bytes || !total)
-		return CUDA_ERROR_INVALID_VALUE;
-	*total = SIM_MEMORY;
-	pthread_rwlock_rdlock(&mu);
-	*free_bytes = used < *total ? *total - used : 0;
-	pthread_rwlock_unlock(&mu);
-	return CUDA_SUCCESS;
-}
-
 static CUresult alloc(void **p, size_t n, enum sim_memory kind, unsigned flags)
 {
 	return sim_memory_new(n, kind, NULL, flags, p);
@@ -228,37 +217,6 @@ static CUresult unregister_host(void *p)
 	return sim_memory_disown(p);
 }
 
-/* One address space: the device sees pinned memory at the host's address. */
-static CUresult device_pointer(CUdeviceptr *out, void *p, unsigned flags)
-{
-	struct sim_block b;
-	if (!out || flags || !sim_memory_find(p, &b) || b.kind != SIM_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = (CUdeviceptr)p;
-	return CUDA_SUCCESS;
-}
-
-static CUresult host_flags(unsigned *out, void *p)
-{
-	struct sim_block b;
-	if (!out || !sim_memory_find(p, &b) || b.kind != SIM_PINNED)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = b.flags;
-	return CUDA_SUCCESS;
-}
-
-static CUresult address_range(CUdeviceptr *base, size_t *size, CUdeviceptr p)
-{
-	struct sim_block b;
-	if (!sim_memory_find((void *)p, &b))
-		return CUDA_ERROR_NOT_FOUND;
-	if (base)
-		*base = (CUdeviceptr)b.start;
-	if (size)
-		*size = b.size;
-	return CUDA_SUCCESS;
-}
-
 DRIVER_SHOWN(cuMemAlloc_v2, (CUdeviceptr * p, size_t n), (p, n), alloc((void **)p, n, SIM_DEVICE_MEMORY, 0))
 DRIVER_SHOWN(cuMemAllocPitch_v2, (CUdeviceptr * p, size_t *pitch, size_t width, size_t height, unsigned element),
 	     (p, pitch, width, height, element),
@@ -271,7 +229,3 @@ DRIVER_SHOWN(cuMemHostAlloc, (void **p, size_t n, unsigned flags), (p, n, flags)
 DRIVER_SHOWN(cuMemFreeHost, (void *p), (p), sim_memory_free(p, SIM_PINNED))
 DRIVER_SHOWN(cuMemHostRegister_v2, (void *p, size_t n, unsigned flags), (p, n, flags), register_host(p, n, flags))
 DRIVER_SHOWN(cuMemHostUnregister, (void *p), (p), unregister_host(p))
-DRIVER(cuMemHostGetDevicePointer_v2, (CUdeviceptr * out, void *p, unsigned flags), device_pointer(out, p, flags))
-DRIVER(cuMemHostGetFlags, (unsigned *out, void *p), host_flags(out, p))
-DRIVER(cuMemGetAddressRange_v2, (CUdeviceptr * base, size_t *size, CUdeviceptr p), address_range(base, size, p))
-DRIVER(cuMemGetInfo_v2, (size_t * free_bytes, size_t *total), memory_info(free_bytes, total))

@@ -6,8 +6,6 @@
 
 #define STEP (32u << 20) /* bytes that a pool grows by */
 
-enum { THRESHOLD = 4, RESERVED, RESERVED_HIGH, USED, USED_HIGH }; /* attributes; 1 to 3 are switches */
-
 static struct sim_slab pools = SIM_SLAB(struct CUmemPoolHandle_st, 4096);
 static pthread_mutex_t mu = PTHREAD_MUTEX_INITIALIZER;
 static CUmemoryPool first[16], chosen[16];
@@ -44,18 +42,6 @@ static CUresult of_device(CUmemoryPool *out, CUdevice device, CUmemoryPool *slot
 	*out = slot[device];
 	pthread_mutex_unlock(&mu);
 	return *out ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-static CUresult choose(CUdevice device, CUmemoryPool p)
-{
-	CUmemoryPool now;
-	CUresult r = of_device(&now, device, chosen);
-	if (r || !valid(p) || p->device != device)
-		return r ? r : CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&mu);
-	chosen[device] = p;
-	pthread_mutex_unlock(&mu);
-	return CUDA_SUCCESS;
 }
 
 static CUresult create(CUmemoryPool *out, const CUmemPoolProps *props)
@@ -154,60 +140,12 @@ static CUresult free_async(CUdeviceptr p, CUstream stream, enum sim_default_stre
 	return CUDA_SUCCESS;
 }
 
-static CUresult get_attribute(CUmemoryPool p, int attribute, void *out)
-{
-	if (!valid(p) || !out || attribute < 1 || attribute > USED_HIGH)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (attribute < THRESHOLD) {
-		*(int *)out = 1;
-		return CUDA_SUCCESS;
-	}
-	_Atomic uint64_t *fields[] = {&p->threshold, &p->reserved, &p->reserved_high, &p->used, &p->used_high};
-	*(uint64_t *)out = atomic_load(fields[attribute - THRESHOLD]);
-	return CUDA_SUCCESS;
-}
-
-static CUresult set_attribute(CUmemoryPool p, int attribute, const void *value)
-{
-	if (!valid(p) || !value)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (attribute == THRESHOLD)
-		atomic_store(&p->threshold, *(const uint64_t *)value);
-	else if ((attribute == RESERVED_HIGH || attribute == USED_HIGH) && *(const uint64_t *)value == 0)
-		atomic_store(attribute == USED_HIGH ? &p->used_high : &p->reserved_high, 0);
-	else if (attribute < 1 || attribute > USED_HIGH || attribute >= RESERVED)
-		return CUDA_ERROR_INVALID_VALUE;
-	return CUDA_SUCCESS;
-}
-
-/* All devices see all memory. */
-static CUresult get_access(int *flags, CUmemoryPool p, const CUmemLocation *location)
-{
-	if (!flags || !location || !valid(p))
-		return CUDA_ERROR_INVALID_VALUE;
-	*flags = 3;
-	return CUDA_SUCCESS;
-}
-
-static CUresult set_access(CUmemoryPool p, const CUmemAccessDesc *map, size_t count)
-{
-	return valid(p) && (map || !count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 DRIVER_SHOWN_PTSZ(cuMemAllocAsync, (CUdeviceptr * p, size_t n, CUstream s),
 	     (p, n, s), alloc_async(p, n, NULL, true, s, which))
 DRIVER_SHOWN_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * p, size_t n, CUmemoryPool pool, CUstream s), (p, n, pool, s),
 	    alloc_async(p, n, pool, false, s, which))
 DRIVER_SHOWN_PTSZ(cuMemFreeAsync, (CUdeviceptr p, CUstream s), (p, s), free_async(p, s, which))
-DRIVER(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, first))
-DRIVER(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice dev), of_device(out, dev, chosen))
-DRIVER(cuDeviceSetMemPool, (CUdevice dev, CUmemoryPool p), choose(dev, p))
 /* Memory of graphs belongs to the device and is freed at once. */
-DRIVER(cuDeviceGraphMemTrim, (CUdevice dev), sim_device_info(dev, &(struct sim_device_info){0}))
 DRIVER_SHOWN(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps *props), (out, props), create(out, props))
 DRIVER(cuMemPoolDestroy, (CUmemoryPool p), destroy(p))
 DRIVER(cuMemPoolTrimTo, (CUmemoryPool p, size_t keep), trim(p, keep))
-DRIVER(cuMemPoolGetAttribute, (CUmemoryPool p, int attribute, void *out), get_attribute(p, attribute, out))
-DRIVER(cuMemPoolSetAttribute, (CUmemoryPool p, int attribute, void *value), set_attribute(p, attribute, value))
-DRIVER(cuMemPoolGetAccess, (int *flags, CUmemoryPool p, CUmemLocation *location), get_access(flags, p, location))
-DRIVER(cuMemPoolSetAccess, (CUmemoryPool p, const CUmemAccessDesc *map, size_t count), set_access(p, map, count))

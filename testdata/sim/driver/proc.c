@@ -50,7 +50,5 @@ static CUresult proc_address(const char *name, void **fn, int version, uint64_t 
 	return *fn || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-DRIVER(cuGetProcAddress, (const char *name, void **fn, int version, uint64_t flags),
-       proc_address(name, fn, version, flags, NULL))
 DRIVER(cuGetProcAddress_v2, (const char *name, void **fn, int version, uint64_t flags, int *status),
        proc_address(name, fn, version, flags, status))

@@ -163,18 +163,6 @@ static CUresult synchronize(CUstream handle, enum sim_default_stream which)
 	return r ? r : sim_stream_wait(s);
 }
 
-static CUresult query(CUstream handle, enum sim_default_stream which)
-{
-	struct CUstream_st *s;
-	CUresult r = sim_stream_resolve(handle, which, &s);
-	if (r)
-		return r;
-	uint64_t head = atomic_load(&s->head);
-	sim_engine_kick();
-	bool done = atomic_load(&s->executed) >= head && atomic_load(&s->available) <= sim_now();
-	return done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
 /* Returns the kind of stream in the argument that is not NULL. */
 struct about {
 	int *priority;
@@ -183,52 +171,6 @@ struct about {
 	CUcontext *ctx;
 	CUdevice *device;
 };
-
-static CUresult tell(CUstream handle, enum sim_default_stream which, struct about out)
-{
-	struct CUstream_st *s;
-	CUresult r = sim_stream_resolve(handle, which, &s);
-	if (r)
-		return r;
-	if (!out.priority && !out.flags && !out.id && !out.ctx && !out.device)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (out.priority)
-		*out.priority = s->priority;
-	if (out.flags)
-		*out.flags = s->flags;
-	if (out.id)
-		*out.id = s->id;
-	if (out.ctx)
-		*out.ctx = s->ctx;
-	if (out.device)
-		*out.device = s->ctx->device;
-	return CUDA_SUCCESS;
-}
-
-/* CUlaunchAttributeID: 1 the access window, 3 how synchronising waits, 8 the priority. */
-static CUresult attribute(CUstream handle, int id, void *value, bool set, enum sim_default_stream which)
-{
-	struct CUstream_st *s;
-	CUresult r = value ? sim_stream_resolve(handle, which, &s) : CUDA_ERROR_INVALID_VALUE;
-	if (r)
-		return r;
-	if (id != 1 && id != 3 && id != 8)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (!set)
-		memset(value, 0, 64);
-	if (id == 8 && set)
-		s->priority = *(int *)value;
-	else if (id == 8)
-		*(int *)value = s->priority;
-	return CUDA_SUCCESS;
-}
-
-static CUresult copy_attributes(CUstream to, CUstream from, enum sim_default_stream which)
-{
-	struct CUstream_st *s;
-	CUresult r = sim_stream_resolve(to, which, &s);
-	return r ? r : sim_stream_resolve(from, which, &s);
-}
 
 struct callback {
 	CUstreamCallback call;
@@ -255,21 +197,9 @@ static CUresult add_callback(CUstream s, CUstreamCallback call, void *data, enum
 	return r;
 }
 
-#define ABOUT(field, place) (place ? tell(s, which, (struct about){.field = place}) : CUDA_ERROR_INVALID_VALUE)
-
 DRIVER(cuStreamCreate, (CUstream * out, unsigned flags), create(out, flags, 0))
 DRIVER(cuStreamCreateWithPriority, (CUstream * out, unsigned flags, int priority), create(out, flags, priority))
 DRIVER(cuStreamDestroy_v2, (CUstream s), destroy(s))
 DRIVER_PTSZ(cuStreamSynchronize, (CUstream s), synchronize(s, which))
-DRIVER_PTSZ(cuStreamQuery, (CUstream s), query(s, which))
-DRIVER_PTSZ(cuStreamGetPriority, (CUstream s, int *out), ABOUT(priority, out))
-DRIVER_PTSZ(cuStreamGetFlags, (CUstream s, unsigned *out), ABOUT(flags, out))
-DRIVER_PTSZ(cuStreamGetId, (CUstream s, unsigned long long *out), ABOUT(id, out))
-DRIVER_PTSZ(cuStreamGetCtx, (CUstream s, CUcontext *out), ABOUT(ctx, out))
-DRIVER_PTSZ(cuStreamGetDevice, (CUstream s, CUdevice *out), ABOUT(device, out))
-DRIVER_PTSZ(cuStreamGetAttribute, (CUstream s, int id, void *value), attribute(s, id, value, false, which))
-DRIVER_PTSZ(cuStreamSetAttribute, (CUstream s, int id, const void *value),
-	    attribute(s, id, (void *)(uintptr_t)value, true, which))
-DRIVER_PTSZ(cuStreamCopyAttributes, (CUstream to, CUstream from), copy_attributes(to, from, which))
 DRIVER_PTSZ(cuStreamAddCallback, (CUstream s, CUstreamCallback call, void *data, unsigned flags),
 	    ((void)flags, add_callback(s, call, data, which)))

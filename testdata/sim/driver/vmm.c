@@ -159,15 +159,6 @@ static CUresult set_access(CUdeviceptr at, size_t size, const CUmemAccessDesc *d
 	return r || any ? r : CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult get_access(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p)
-{
-	struct sim_block b;
-	if (!flags || !location)
-		return CUDA_ERROR_INVALID_VALUE;
-	*flags = sim_memory_find((void *)p, &b) ? 3 : 0;
-	return CUDA_SUCCESS;
-}
-
 static CUresult granularity(size_t *out, const CUmemAllocationProp *prop)
 {
 	if (!out || !prop)
@@ -176,69 +167,6 @@ static CUresult granularity(size_t *out, const CUmemAllocationProp *prop)
 	return CUDA_SUCCESS;
 }
 
-static CUresult properties(CUmemAllocationProp *out, CUmemGenericAllocationHandle h)
-{
-	struct pages *p = find(h);
-	if (!out || !p)
-		return CUDA_ERROR_INVALID_VALUE;
-	*out = p->prop;
-	return CUDA_SUCCESS;
-}
-
-static CUresult retain(CUmemGenericAllocationHandle *out, const char *at)
-{
-	CUresult r = CUDA_ERROR_INVALID_VALUE;
-	pthread_mutex_lock(&mu);
-	for (int i = 0; out && i < MAPPINGS && r; i++) {
-		if (!mapped[i].start || at < mapped[i].start || at >= mapped[i].start + mapped[i].size)
-			continue;
-		mapped[i].pages->users++;
-		*out = (CUmemGenericAllocationHandle)mapped[i].pages;
-		r = CUDA_SUCCESS;
-	}
-	pthread_mutex_unlock(&mu);
-	return r;
-}
-
-#define FILE_DESCRIPTOR 1 /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
-
-static CUresult export(int *out, CUmemGenericAllocationHandle h, int type)
-{
-	struct pages *p = find(h);
-	if (!out || !p)
-		return CUDA_ERROR_INVALID_VALUE;
-	if (type != FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	*out = dup(p->fd);
-	return *out < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-static CUresult import(CUmemGenericAllocationHandle *out, int fd, int type)
-{
-	struct stat st;
-	if (type != FILE_DESCRIPTOR)
-		return CUDA_ERROR_NOT_SUPPORTED;
-	if (!out || fstat(fd, &st) || st.st_size <= 0)
-		return CUDA_ERROR_INVALID_VALUE;
-	struct pages *p = sim_slab_get(&slab);
-	int own = p ? dup(fd) : -1;
-	if (own < 0) {
-		if (p)
-			sim_slab_put(&slab, p);
-		return CUDA_ERROR_OUT_OF_MEMORY;
-	}
-	p->fd = own;
-	p->size = (size_t)st.st_size;
-	p->users = 1;
-	p->prop = (CUmemAllocationProp){.type = 1, .location = {1, 0}};
-	*out = (CUmemGenericAllocationHandle)p;
-	return CUDA_SUCCESS;
-}
-
-DRIVER(cuMemExportToShareableHandle, (void *out, CUmemGenericAllocationHandle h, int type, unsigned long long flags),
-       ((void)flags, export(out, h, type)))
-DRIVER(cuMemImportFromShareableHandle, (CUmemGenericAllocationHandle * out, void *handle, int type),
-       import(out, (int)(intptr_t)handle, type))
 DRIVER(cuMemAddressReserve, (CUdeviceptr * out, size_t size, size_t alignment, CUdeviceptr wish, unsigned long long flags),
        ((void)alignment, (void)flags, reserve(out, size, wish)))
 DRIVER(cuMemAddressFree, (CUdeviceptr p, size_t size), address_free(p, size))
@@ -252,10 +180,5 @@ DRIVER_SHOWN(cuMemMap, (CUdeviceptr at, size_t size, size_t offset, CUmemGeneric
 DRIVER_SHOWN(cuMemUnmap, (CUdeviceptr at, size_t size), (at, size), unmap(at, size))
 DRIVER(cuMemSetAccess, (CUdeviceptr at, size_t size, const CUmemAccessDesc *desc, size_t count),
        set_access(at, size, desc, count))
-DRIVER(cuMemGetAccess, (unsigned long long *flags, const CUmemLocation *location, CUdeviceptr p),
-       get_access(flags, location, p))
 DRIVER(cuMemGetAllocationGranularity, (size_t * out, const CUmemAllocationProp *prop, int option),
        ((void)option, granularity(out, prop)))
-DRIVER(cuMemGetAllocationPropertiesFromHandle, (CUmemAllocationProp * out, CUmemGenericAllocationHandle h),
-       properties(out, h))
-DRIVER_SHOWN(cuMemRetainAllocationHandle, (CUmemGenericAllocationHandle * out, void *at), (out, at), retain(out, at))

@@ -125,40 +125,12 @@ typedef struct {
 	size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-/* One side of an operation of cuMemcpy3DBatchAsync. */
-typedef struct {
-	int type; /* 1: pointer, 2: array */
-	union {
-		struct {
-			CUdeviceptr ptr;
-			size_t rowLength, layerHeight; /* in elements of a byte; 0: packed */
-			int location[2];
-		} ptr;
-		struct {
-			CUarray array;
-			size_t x, y, z;
-		} array;
-	} op;
-} CUmemcpy3DOperand;
-
-typedef struct {
-	CUmemcpy3DOperand src, dst;
-	size_t width, height, depth;
-	int srcAccessOrder;
-	unsigned flags;
-} CUDA_MEMCPY3D_BATCH_OP;
-
 typedef struct {
 	CUdeviceptr dst;
 	size_t pitch;
 	unsigned value, elementSize;
 	size_t width, height;
 } CUDA_MEMSET_NODE_PARAMS;
-
-typedef struct {
-	CUhostFn fn;
-	void *userData;
-} CUDA_HOST_NODE_PARAMS;
 
 typedef struct {
 	CUfunction function;
@@ -168,12 +140,6 @@ typedef struct {
 	CUstream hStream;
 	void **kernelParams;
 } CUDA_LAUNCH_PARAMS;
-
-typedef struct {
-	size_t Width, Height;
-	int Format;
-	unsigned NumChannels;
-} CUDA_ARRAY_DESCRIPTOR;
 
 typedef struct {
 	size_t Width, Height, Depth;
@@ -193,13 +159,6 @@ typedef struct {
 	unsigned short usage;
 	unsigned char reserved[54];
 } CUmemPoolProps;
-
-typedef struct {
-	CUmemPoolProps poolProps;
-	const void *accessDescs;
-	size_t accessDescCount, bytesize;
-	CUdeviceptr dptr;
-} CUDA_MEM_ALLOC_NODE_PARAMS;
 
 typedef struct {
 	int type, requestedHandleTypes;
@@ -222,18 +181,9 @@ typedef struct {
 	CUgraphNode errorNode, errorFromNode;
 } CUgraphExecUpdateResultInfo;
 
-typedef struct {
-	unsigned long long flags;
-	CUstream hUploadStream;
-	CUgraphNode hErrNode_out;
-	int result_out;
-} CUDA_GRAPH_INSTANTIATE_PARAMS;
-
 _Static_assert(sizeof(CUDA_MEMCPY3D) == 200, "CUDA_MEMCPY3D of CUDA 13");
 _Static_assert(offsetof(CUDA_MEMCPY3D, WidthInBytes) == 176, "CUDA_MEMCPY3D of CUDA 13");
-_Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112, "CUDA_MEMCPY3D_BATCH_OP of CUDA 13");
 _Static_assert(sizeof(CUmemPoolProps) == 88, "CUmemPoolProps of CUDA 13");
-_Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS of CUDA 13");
 _Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp of CUDA 13");
 _Static_assert(sizeof(CUDA_LAUNCH_PARAMS) == 56, "CUDA_LAUNCH_PARAMS of CUDA 13");
 
@@ -248,28 +198,6 @@ typedef struct {
 	CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
 
-/* The argument of cuGraphAddNode: one struct for every type of node. */
-typedef struct {
-	int type, reserved0[3];
-	union {
-		long long reserved1[29];
-		CUDA_KERNEL_NODE_PARAMS kernel;
-		struct {
-			int flags, reserved[3];
-			CUDA_MEMCPY3D copyParams;
-		} memcpy;
-		CUDA_MEMSET_NODE_PARAMS memset;
-		CUDA_HOST_NODE_PARAMS host;
-		CUgraph graph;
-		CUevent event;
-		CUDA_MEM_ALLOC_NODE_PARAMS alloc;
-		CUdeviceptr free;
-	};
-	long long reserved2;
-} CUgraphNodeParams;
-
-_Static_assert(sizeof(CUgraphNodeParams) == 256, "CUgraphNodeParams of CUDA 13");
-
 #define SIM_LAUNCH_PARAMS \
 	(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shm, \
 	 CUstream s, void **params, void **extra)
@@ -277,7 +205,6 @@ _Static_assert(sizeof(CUgraphNodeParams) == 256, "CUgraphNodeParams of CUDA 13")
 /* The functions that a program calls directly. All others are fetched with dlsym or
  * cuGetProcAddress_v2, through the pointer types of the caller. */
 CUresult cuInit(unsigned flags);
-CUresult cuDeviceGet(CUdevice *dev, int ordinal);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
 CUresult cuCtxSetCurrent(CUcontext ctx);
 CUresult cuGetProcAddress_v2(const char *name, void **fn, int version, uint64_t flags, int *status);

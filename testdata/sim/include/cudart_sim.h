@@ -80,18 +80,6 @@ typedef struct {
 } cudaMemcpy3DParms;
 
 typedef struct {
-	CUarray srcArray;
-	cudaPos srcPos;
-	cudaPitchedPtr srcPtr;
-	int srcDevice;
-	CUarray dstArray;
-	cudaPos dstPos;
-	cudaPitchedPtr dstPtr;
-	int dstDevice;
-	cudaExtent extent;
-} cudaMemcpy3DPeerParms;
-
-typedef struct {
 	int x, y, z, w; /* bits */
 	int f;          /* 0: signed, 1: unsigned, 2: float */
 } cudaChannelFormatDesc;
@@ -115,41 +103,11 @@ typedef CUgraphExecUpdateResultInfo cudaGraphExecUpdateResultInfo;
 typedef CUmemoryPool cudaMemPool_t;
 
 _Static_assert(sizeof(cudaMemcpy3DParms) == 160, "cudaMemcpy3DParms of CUDA 13");
-_Static_assert(sizeof(cudaMemcpy3DPeerParms) == 168, "cudaMemcpy3DPeerParms of CUDA 13");
 _Static_assert(sizeof(cudaPointerAttributes) == 88, "cudaPointerAttributes of CUDA 13");
 _Static_assert(sizeof(cudaFuncAttributes) == 144, "cudaFuncAttributes of CUDA 13");
 
-/* The first fields of cudaDeviceProp (1008 bytes in CUDA 13). The simulation fills
- * these and clears the rest. */
-typedef struct {
-	char name[256];
-	CUuuid uuid;
-	char luid[8];
-	unsigned luidDeviceNodeMask;
-	size_t totalGlobalMem;
-	size_t sharedMemPerBlock;
-	int regsPerBlock;
-	int warpSize;
-	size_t memPitch;
-	int maxThreadsPerBlock;
-	int maxThreadsDim[3];
-	int maxGridSize[3];
-	size_t totalConstMem;
-	int major, minor;
-	size_t textureAlignment, texturePitchAlignment;
-	int multiProcessorCount;
-} cudaDevicePropHead;
-
-_Static_assert(offsetof(cudaDevicePropHead, totalGlobalMem) == 288, "cudaDeviceProp of CUDA 13");
-_Static_assert(offsetof(cudaDevicePropHead, major) == 360, "cudaDeviceProp of CUDA 13");
-_Static_assert(offsetof(cudaDevicePropHead, multiProcessorCount) == 384, "cudaDeviceProp of CUDA 13");
-
-cudaError_t cudaDriverGetVersion(int *version);
-cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaSetDevice(int device);
-cudaError_t cudaGetDevice(int *device);
-cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 cudaError_t cudaDeviceSynchronize(void);
 cudaError_t cudaDeviceReset(void);
 cudaError_t cudaMalloc(void **p, size_t size);
@@ -159,15 +117,12 @@ cudaError_t cudaHostAlloc(void **p, size_t size, unsigned flags);
 cudaError_t cudaFreeHost(void *p);
 cudaError_t cudaMallocAsync(void **p, size_t size, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *p, cudaStream_t stream);
-cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, int kind);
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, int kind, cudaStream_t stream);
 cudaError_t cudaMemcpy2D(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height, int kind);
 cudaError_t cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width, size_t height,
 			      int kind, cudaStream_t stream);
 cudaError_t cudaMemcpyPeer(void *dst, int dst_device, const void *src, int src_device, size_t count);
-cudaError_t cudaMemcpyPeerAsync(void *dst, int dst_device, const void *src, int src_device, size_t count,
-				cudaStream_t stream);
 cudaError_t cudaMemset(void *p, int value, size_t count);
 cudaError_t cudaMemsetAsync(void *p, int value, size_t count, cudaStream_t stream);
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
@@ -175,13 +130,10 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
-cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreate(cudaEvent_t *event);
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaLaunchKernel(const void *func, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t stream);
@@ -192,7 +144,6 @@ cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block,
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*fn)(void *), void *data);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, int *status);
 cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags);
 cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
 				   const cudaKernelNodeParams *params);
@@ -202,7 +153,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGetLastError(void);
-cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorName(cudaError_t error);
 const char *cudaGetErrorString(cudaError_t error);
 
@@ -231,8 +181,6 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *out, const void *func);
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *out, const void *func, int threads, size_t shared);
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
 				   const cudaMemsetParams *params);
-cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps, size_t count,
-				     void *dst, const void *src, size_t bytes, int kind);
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *deps,
 				       size_t count, cudaGraph_t child);
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info);

@@ -98,14 +98,6 @@ int sim_rt_copy_params(CUDA_MEMCPY3D *out, const cudaMemcpy3DParms *p)
 	return 0;
 }
 
-CUDA_MEMCPY3D sim_rt_flat(void *dst, const void *src, size_t n)
-{
-	return (CUDA_MEMCPY3D){
-		.srcMemoryType = CU_MEMORYTYPE_UNIFIED, .srcDevice = D(src), .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-		.dstDevice = D(dst), .WidthInBytes = n, .Height = 1, .Depth = 1,
-	};
-}
-
 INTERNAL int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, bool async, CUstream s)
 {
 	CUDA_MEMCPY3D d;
@@ -113,23 +105,6 @@ INTERNAL int solid(const struct sim_driver *drv, const cudaMemcpy3DParms *p, boo
 	if (r)
 		return r;
 	return async ? drv->cuMemcpy3DAsync(&d, s) : drv->cuMemcpy3D(&d);
-}
-
-INTERNAL int solid_peer(const struct sim_driver *drv, const cudaMemcpy3DPeerParms *p, bool async, CUstream s)
-{
-	CUDA_MEMCPY3D d;
-	if (!p)
-		return cudaErrorInvalidValue;
-	cudaMemcpy3DParms plain = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent,
-				   cudaMemcpyDefault};
-	int r = sim_rt_copy_params(&d, &plain);
-	if (!r)
-		r = sim_rt_context(p->srcDevice, &d.srcContext);
-	if (!r)
-		r = sim_rt_context(p->dstDevice, &d.dstContext);
-	if (r)
-		return r;
-	return async ? drv->cuMemcpy3DPeerAsync(&d, s) : drv->cuMemcpy3DPeer(&d);
 }
 
 INTERNAL int peer(void *dst, int to, const void *src, int from, size_t n, bool async, CUstream s)
@@ -195,12 +170,6 @@ INTERNAL int to_array(const struct sim_driver *drv, CUarray a, size_t x, size_t 
 	return r ? r : drv->cuMemcpyHtoA(a, at + left, (const char *)src + left, n - left);
 }
 
-INTERNAL int from_array(const struct sim_driver *drv, void *dst, CUarray a, size_t x, size_t y, size_t n, int kind)
-{
-	size_t at = in_array(a, x, y);
-	return kind == cudaMemcpyDeviceToDevice ? drv->cuMemcpyAtoD(D(dst), a, at, n) : drv->cuMemcpyAtoH(dst, a, at, n);
-}
-
 #define DST_ARRAY CUarray dst, size_t x, size_t y
 #define SRC_ARRAY CUarray src, size_t x, size_t y
 
@@ -214,47 +183,13 @@ RUNTIME_PTSZ(cudaMemcpy2DAsync,
 	     ((void)kind, rows(drv, MEMORY(dst, dp), MEMORY(src, sp), w, h, true, s)))
 RUNTIME_PTDS(cudaMemcpy2DToArray, (DST_ARRAY, const void *src, size_t sp, size_t w, size_t h, int kind),
 	     ((void)kind, rows(drv, ARRAY(dst, x, y), MEMORY(src, sp), w, h, false, NULL)))
-RUNTIME_PTSZ(cudaMemcpy2DToArrayAsync,
-	     (DST_ARRAY, const void *src, size_t sp, size_t w, size_t h, int kind, cudaStream_t s),
-	     ((void)kind, rows(drv, ARRAY(dst, x, y), MEMORY(src, sp), w, h, true, s)))
 RUNTIME_PTDS(cudaMemcpy2DFromArray, (void *dst, size_t dp, SRC_ARRAY, size_t w, size_t h, int kind),
 	     ((void)kind, rows(drv, MEMORY(dst, dp), ARRAY(src, x, y), w, h, false, NULL)))
-RUNTIME_PTSZ(cudaMemcpy2DFromArrayAsync,
-	     (void *dst, size_t dp, SRC_ARRAY, size_t w, size_t h, int kind, cudaStream_t s),
-	     ((void)kind, rows(drv, MEMORY(dst, dp), ARRAY(src, x, y), w, h, true, s)))
-RUNTIME_PTDS(cudaMemcpy2DArrayToArray,
-	     (DST_ARRAY, CUarray src, size_t from_x, size_t from_y, size_t w, size_t h, int kind),
-	     ((void)kind, rows(drv, ARRAY(dst, x, y), ARRAY(src, from_x, from_y), w, h, false, NULL)))
 RUNTIME_PTDS(cudaMemcpy3D, (const cudaMemcpy3DParms *p), solid(drv, p, false, NULL))
-RUNTIME_PTSZ(cudaMemcpy3DAsync, (const cudaMemcpy3DParms *p, cudaStream_t s), solid(drv, p, true, s))
-RUNTIME_PTDS(cudaMemcpy3DPeer, (const cudaMemcpy3DPeerParms *p), solid_peer(drv, p, false, NULL))
-RUNTIME_PTSZ(cudaMemcpy3DPeerAsync, (const cudaMemcpy3DPeerParms *p, cudaStream_t s), solid_peer(drv, p, true, s))
 RUNTIME(cudaMemcpyPeer, (void *dst, int to, const void *src, int from, size_t n),
 	peer(dst, to, src, from, n, false, NULL))
-RUNTIME(cudaMemcpyPeerAsync, (void *dst, int to, const void *src, int from, size_t n, cudaStream_t s),
-	peer(dst, to, src, from, n, true, s))
-RUNTIME_PTSZ(cudaMemcpyBatchAsync,
-	     (void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count, void *attrs,
-	      size_t *indexes, size_t attr_count, cudaStream_t s),
-	     drv->cuMemcpyBatchAsync((CUdeviceptr *)(uintptr_t)dsts, (CUdeviceptr *)(uintptr_t)srcs,
-				     (size_t *)(uintptr_t)sizes, count, attrs, indexes, attr_count, s))
-RUNTIME_PTSZ(cudaMemcpy3DBatchAsync, (size_t count, void *list, unsigned long long flags, cudaStream_t s),
-	     drv->cuMemcpy3DBatchAsync(count, list, flags, s))
 RUNTIME_PTDS(cudaMemcpyToSymbol, (const void *symbol, const void *src, size_t n, size_t offset, int kind),
 	     to_symbol(drv, symbol, src, n, offset, kind, false, NULL))
-RUNTIME_PTSZ(cudaMemcpyToSymbolAsync,
-	     (const void *symbol, const void *src, size_t n, size_t offset, int kind, cudaStream_t s),
-	     to_symbol(drv, symbol, src, n, offset, kind, true, s))
 RUNTIME_PTDS(cudaMemcpyFromSymbol, (void *dst, const void *symbol, size_t n, size_t offset, int kind),
 	     from_symbol(drv, dst, symbol, n, offset, kind, false, NULL))
-RUNTIME_PTSZ(cudaMemcpyFromSymbolAsync,
-	     (void *dst, const void *symbol, size_t n, size_t offset, int kind, cudaStream_t s),
-	     from_symbol(drv, dst, symbol, n, offset, kind, true, s))
 RUNTIME_PTDS(cudaMemcpyToArray, (DST_ARRAY, const void *src, size_t n, int kind), to_array(drv, dst, x, y, src, n, kind))
-RUNTIME_PTSZ(cudaMemcpyToArrayAsync, (DST_ARRAY, const void *src, size_t n, int kind, cudaStream_t s),
-	     ((void)kind, drv->cuMemcpyHtoAAsync(dst, in_array(dst, x, y), src, n, s)))
-RUNTIME_PTDS(cudaMemcpyFromArray, (void *dst, SRC_ARRAY, size_t n, int kind), from_array(drv, dst, src, x, y, n, kind))
-RUNTIME_PTSZ(cudaMemcpyFromArrayAsync, (void *dst, SRC_ARRAY, size_t n, int kind, cudaStream_t s),
-	     ((void)kind, drv->cuMemcpyAtoHAsync(dst, src, in_array(src, x, y), n, s)))
-RUNTIME_PTDS(cudaMemcpyArrayToArray, (DST_ARRAY, CUarray src, size_t from_x, size_t from_y, size_t n, int kind),
-	     ((void)kind, drv->cuMemcpyAtoA(dst, in_array(dst, x, y), src, in_array(src, from_x, from_y), n)))

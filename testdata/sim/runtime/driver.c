@@ -96,11 +96,6 @@ int sim_rt_set_device(int device)
 	return sim_rt_bind();
 }
 
-int sim_rt_device(void)
-{
-	return self.device;
-}
-
 int sim_rt_reset(void)
 {
 	pthread_mutex_lock(&mu);
@@ -135,4 +130,3 @@ static int last_error(bool clear)
 	}
 
 LAST_ERROR(cudaGetLastError, true)
-LAST_ERROR(cudaPeekAtLastError, false)

@@ -89,21 +89,5 @@ RUNTIME_LAUNCH_PTSZ(cudaLaunchKernelExC, (const cudaLaunchConfig_t *config, cons
 		    launch_config(drv, config, func, args))
 
 RUNTIME(cudaFuncGetAttributes, (cudaFuncAttributes * out, const void *func), attributes(out, func))
-RUNTIME(cudaFuncSetAttribute, (const void *func, int which, int value), ASK(sim_drv.cuFuncSetAttribute(f, which, value)))
-RUNTIME(cudaFuncSetCacheConfig, (const void *func, int config), ASK(sim_drv.cuFuncSetCacheConfig(f, config)))
-RUNTIME(cudaFuncGetName, (const char **name, const void *func), ASK(sim_drv.cuFuncGetName(name, f)))
-RUNTIME(cudaFuncGetParamInfo, (const void *func, size_t index, size_t *offset, size_t *size),
-	ASK(sim_drv.cuFuncGetParamInfo(f, index, offset, size)))
-RUNTIME(cudaGetFuncBySymbol, (CUfunction * out, const void *func), out ? sim_rt_function(func, out) : cudaErrorInvalidValue)
-RUNTIME(cudaGetKernel, (CUkernel * out, const void *func), out ? sim_rt_function(func, out) : cudaErrorInvalidValue)
 RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessor, (int *out, const void *func, int threads, size_t shared),
 	ASK(sim_drv.cuOccupancyMaxActiveBlocksPerMultiprocessor(out, f, threads, shared)))
-RUNTIME(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
-	(int *out, const void *func, int threads, size_t shared, unsigned flags),
-	ASK(sim_drv.cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(out, f, threads, shared, flags)))
-RUNTIME(cudaOccupancyAvailableDynamicSMemPerBlock, (size_t *out, const void *func, int count, int threads),
-	ASK(sim_drv.cuOccupancyAvailableDynamicSMemPerBlock(out, f, count, threads)))
-RUNTIME(cudaOccupancyMaxPotentialClusterSize, (int *out, const void *func, const cudaLaunchConfig_t *c),
-	ASK_CONFIG(sim_drv.cuOccupancyMaxPotentialClusterSize(out, f, &config)))
-RUNTIME(cudaOccupancyMaxActiveClusters, (int *out, const void *func, const cudaLaunchConfig_t *c),
-	ASK_CONFIG(sim_drv.cuOccupancyMaxActiveClusters(out, f, &config)))

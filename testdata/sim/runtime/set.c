@@ -31,8 +31,4 @@ RUNTIME_PTSZ(cudaMemsetAsync, (void *p, int value, size_t n, cudaStream_t s),
 	     fill_async(drv, D(p), (unsigned char)value, n, s))
 RUNTIME_PTDS(cudaMemset2D, (void *p, size_t pitch, int value, size_t width, size_t height),
 	     drv->cuMemsetD2D8(D(p), pitch, (unsigned char)value, width, height))
-RUNTIME_PTSZ(cudaMemset2DAsync, (void *p, size_t pitch, int value, size_t width, size_t height, cudaStream_t s),
-	     drv->cuMemsetD2D8Async(D(p), pitch, (unsigned char)value, width, height, s))
 RUNTIME_PTDS(cudaMemset3D, (cudaPitchedPtr p, int value, cudaExtent e), box(drv, p, value, e, false, NULL))
-RUNTIME_PTSZ(cudaMemset3DAsync, (cudaPitchedPtr p, int value, cudaExtent e, cudaStream_t s),
-	     box(drv, p, value, e, true, s))
