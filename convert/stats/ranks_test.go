@@ -475,6 +475,7 @@ var savings = []saving{
 	{"sim/queue", "", "sleeps"},
 	{"sim/fed", "", "sleeps"},
 	{"sim/even", "", " late"},
+	{"sim/hidden", "", " late"},
 	{"sim/partly", "critical_path", "sleeps in clock_nanosleep"},
 	{"sim/partly", "gaps", " is idle "},
 	{"sim/longer", "critical_path", "sleeps in clock_nanosleep"},

@@ -22,9 +22,10 @@ static void nothing(void **args, const struct sim_launch *launch)
 	(void)launch;
 }
 
-/* The shared memory of ranks: when each has entered each collective. */
+/* The shared memory of ranks: when each has entered each collective, and how many are ready for the first step. */
 static struct {
 	_Atomic uint64_t entered[2][256];
+	_Atomic int ready;
 } *shared;
 static int rank, collectives;
 
@@ -371,6 +372,18 @@ static void cause_even(long i)
 	end_with(a, i);
 }
 
+/* One rank comes late into a collective that runs beside longer kernels. */
+static void cause_hidden(long i)
+{
+	launch(ONE, 4, a);
+	if (there && rank == 1)
+		pause_for(3 * MS / 2);
+	launch(REDUCED, 1, b);
+	CHECK(cudaEventRecord(first, b));
+	CHECK(cudaStreamWaitEvent(a, first, 0));
+	end_with(a, i);
+}
+
 static const struct {
 	const char *name;
 	void (*step)(long i);
@@ -380,7 +393,7 @@ static const struct {
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
-	{"straggler", cause_straggler, 40}, {"even", cause_even, 40},
+	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40},
 };
 
 static void run(void (*step)(long i), long steps)
@@ -399,6 +412,9 @@ static void run(void (*step)(long i), long steps)
 		launch(which, 1, a);
 	CHECK(cudaMemcpy(device[0], pinned, 1 << 10, cudaMemcpyHostToDevice));
 	CHECK(cudaDeviceSynchronize());
+	if (shared)
+		for (shared->ready++; shared->ready < 2;)
+			usleep(20);
 	for (long i = 0; i < steps; i++) {
 		char text[32];
 		snprintf(text, sizeof text, "step %ld", i);
@@ -450,7 +466,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	there = !option_flag(argc, argv, "--without");
-	bool ranks = causes[i].step == cause_straggler || causes[i].step == cause_even;
+	bool ranks = causes[i].step == cause_straggler || causes[i].step == cause_even || causes[i].step == cause_hidden;
 	if (ranks && !getenv("RANK"))
 		return launch_ranks(argv);
 	if (ranks && !share())
