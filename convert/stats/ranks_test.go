@@ -485,6 +485,7 @@ var savings = []saving{
 	{"sim/sleep", "gaps", " is idle "},
 	{"sim/one", "gaps", " is idle "},
 	{"sim/compute", "gaps", " is idle "},
+	{"sim/turns", "gaps", " is idle "},
 	{"sim/copy", "critical_path", "Memcpy HtoD"},
 	{"sim/sync", "device_waits", "waits for the whole device"},
 	{"sim/pageable", "pageable_copies", "of pageable memory"},

@@ -343,6 +343,45 @@ static void cause_lock(long i)
 	pthread_mutex_unlock(&lock);
 }
 
+static long finished;
+
+static void *helper(void *unused)
+{
+	(void)unused;
+	for (long n = 1;; n++) {
+		pthread_mutex_lock(&turn_lock);
+		while (turn < n)
+			pthread_cond_wait(&turned, &turn_lock);
+		pthread_mutex_unlock(&turn_lock);
+		launch(ONE, 2, b);
+		CHECK(cudaStreamSynchronize(b));
+		pthread_mutex_lock(&turn_lock);
+		finished = n;
+		pthread_cond_broadcast(&turned);
+		pthread_mutex_unlock(&turn_lock);
+	}
+	return NULL;
+}
+
+/* The CPU computes in a step of which another thread, which waits for its turn, makes a shorter part. */
+static void cause_turns(long i)
+{
+	pthread_mutex_lock(&turn_lock);
+	long n = ++turn;
+	pthread_cond_broadcast(&turned);
+	pthread_mutex_unlock(&turn_lock);
+	launch(ONE, 2, a);
+	CHECK(cudaStreamSynchronize(a));
+	if (there)
+		spin(2 * MS);
+	launch(ONE, 2, a);
+	end_with(a, i);
+	pthread_mutex_lock(&turn_lock);
+	while (finished < n)
+		pthread_cond_wait(&turned, &turn_lock);
+	pthread_mutex_unlock(&turn_lock);
+}
+
 /* So much is launched ahead that launches wait for the queue; the CPU sleeps less than that. */
 static void cause_queue(long i)
 {
@@ -393,7 +432,7 @@ static const struct {
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
-	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40},
+	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40},
 };
 
 static void run(void (*step)(long i), long steps)
@@ -477,6 +516,8 @@ int main(int argc, char **argv)
 	if (causes[i].step == cause_pipe && pthread_create(&thread, NULL, writer, NULL))
 		return 1;
 	if (causes[i].step == cause_fed && pthread_create(&thread, NULL, feeder, NULL))
+		return 1;
+	if (causes[i].step == cause_turns && pthread_create(&thread, NULL, helper, NULL))
 		return 1;
 	if (causes[i].step == cause_lock && pthread_create(&thread, NULL, holder, NULL))
 		return 1;
