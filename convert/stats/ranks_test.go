@@ -490,6 +490,7 @@ var savings = []saving{
 	{"sim/sync", "device_waits", "waits for the whole device"},
 	{"sim/pageable", "pageable_copies", "of pageable memory"},
 	{"sim/small", "small_copies", "small copies"},
+	{"sim/serial", "serial_streams", "streams take turns"},
 	{"sim/pipe", "critical_path", "blocked in read on a pipe"},
 	{"sim/lock", "critical_path", "waits for a lock"},
 	{"sim/straggler", "straggling_rank", "rank 1 is "},

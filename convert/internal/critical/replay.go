@@ -432,7 +432,7 @@ func (c *Collector) frees(x *call) bool {
 
 // jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in
 // the queue of a stream; a call that frees memory, for all work; one that waits, for work that ended shortly before it
-// returned.
+// returned, or within the last sixteenth of its time.
 func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 	role := c.roles[x.name]
 	waits, launches := role == activity.Waits || role == activity.WaitsAll, role == activity.Launching
@@ -455,7 +455,7 @@ func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 		if k < 0 || s.work.at(k).end <= max(latest, x.start) || s.work.at(k).end > x.end {
 			continue
 		}
-		if !frees && x.end-s.work.at(k).end > starting {
+		if late := x.end - s.work.at(k).end; !frees && late > starting && (!waits || late > (x.end-x.start)/16) {
 			continue
 		}
 		if full := k + leastJam; launches && (full >= s.work.n || s.mixed || s.work.at(full).callStart >= x.start) {

@@ -56,7 +56,7 @@ static const struct stub stubs[] = {{early}, {one}, {five}, {reduce}};
 REGISTER_KERNELS(kernels, stubs)
 enum { EARLY, ONE, FIVE, REDUCED };
 
-static cudaStream_t a, b;
+static cudaStream_t a, b, blocking[2]; /* the latter wait for the default stream, if the cause is there */
 static cudaEvent_t first, copied[2], used[2], done[2];
 static void *host, *pinned, *device[2];
 static bool there = true;
@@ -258,6 +258,15 @@ static void cause_small(long i)
 	end_with(a, i);
 }
 
+/* Streams take turns with the default stream, without: all are side by side. */
+static void cause_serial(long i)
+{
+	launch(ONE, 3, blocking[0]);
+	CHECK(cudaMemcpyAsync(device[0], pinned, BYTES, cudaMemcpyHostToDevice, there ? NULL : b));
+	launch(ONE, 3, blocking[1]);
+	end_with(blocking[1], i);
+}
+
 static void *writer(void *unused)
 {
 	char c;
@@ -432,13 +441,15 @@ static const struct {
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
-	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40},
+	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40}, {"serial", cause_serial, 40},
 };
 
 static void run(void (*step)(long i), long steps)
 {
 	CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+	CHECK(cudaStreamCreateWithFlags(&blocking[0], there ? cudaStreamDefault : cudaStreamNonBlocking));
+	CHECK(cudaStreamCreateWithFlags(&blocking[1], there ? cudaStreamDefault : cudaStreamNonBlocking));
 	cudaEvent_t *const events[] = {&first, &copied[0], &copied[1], &used[0], &used[1], &done[0], &done[1]};
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
 		CHECK(cudaEventCreate(events[i]));
