@@ -303,6 +303,7 @@ func hostPID(number uint32) uint32 { return number & (1<<pidBits - 1) }
 
 // tables returns a sink that makes the rows of the tables.
 func (c *conversion) tables(o *TraceOptions, w joined.Writer) counting {
+	c.Collectives = true // for the costs of findings
 	return joined.New(joined.Options{
 		Run:     o.Run,
 		Part:    c.Filter.limits(),

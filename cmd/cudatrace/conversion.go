@@ -86,7 +86,7 @@ func convertFiles(log, trace *os.File) (r conversionResult) {
 	reports, logs := stats.New(), []convert.Log{convert.Path(path)}
 	var all []convert.Summary
 	if trace == nil {
-		all, err = convert.Timeline(logs, convert.Options{}, reports)
+		all, err = convert.Timeline(logs, convert.Options{Collectives: true}, reports)
 	} else {
 		all, err = convert.FilesTo(logs, trace, convert.TraceOptions{Compress: "gzip", Beside: reports})
 	}

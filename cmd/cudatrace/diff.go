@@ -468,7 +468,8 @@ func (o *diffOptions) run(con *console.Console, reader *diff.Reader, paths []str
 func (o *diffOptions) statistics(con *console.Console, logs []convert.Log) (io.Reader, error) {
 	bar := con.Progress()
 	sink := stats.New()
-	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Progress: bar.Show}, sink)
+	all, err := convert.SomeTimeline(logs, convert.Options{Filter: o.filter, Collectives: true, Progress: bar.Show},
+		sink)
 	bar.Done()
 	if err != nil && !errors.Is(err, convert.ErrNothing) {
 		return nil, err

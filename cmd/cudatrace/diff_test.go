@@ -269,6 +269,25 @@ func TestDiffOfRanks(t *testing.T) {
 	}
 }
 
+// A rank that comes late into collectives beside longer kernels costs nothing: neither diff, nor the summary of a recording,
+// nor the tables name it, as stats does not. One that costs something has the saving of stats in the summary.
+func TestWaitsBesideKernels(t *testing.T) {
+	t.Parallel()
+	const hidden, straggler = "../../testdata/savings/sim/hidden-", "../../testdata/savings/sim/straggler-with.cudatrace"
+	if text, _ := succeed(t, "diff", hidden+"without.cudatrace", hidden+"with.cudatrace"); strings.Contains(text, "straggler") {
+		t.Errorf("diff names a straggler:\n%s", text)
+	}
+	if rows, _ := succeed(t, "convert", hidden+"with.cudatrace", "--format", "ndjson", "-o", "-"); strings.Contains(rows, "straggling") {
+		t.Error("the table of findings has a straggler")
+	}
+	if text := summaryOf(t, hidden+"with.cudatrace"); strings.Contains(text, " late") {
+		t.Errorf("the summary names a late rank:\n%s", text)
+	}
+	if text := summaryOf(t, straggler); !strings.Contains(text, "sleeps in clock_nanosleep; saves 118.5 ms") {
+		t.Errorf("the summary lacks the saving:\n%s", text)
+	}
+}
+
 // Where the steps of a run take longer, that is said before all other differences: of one run a side without a verdict.
 func TestDiffStepTimeFirst(t *testing.T) {
 	t.Parallel()

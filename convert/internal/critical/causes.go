@@ -105,7 +105,8 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 				call := t.calls.at(k)
 				if start := min(b.End, call.start); at < start {
 					if share := x.share(t, k, b.Owner, kind, name, part); share > 0 {
-						x.outside(t, k, share*float64(start-at), share > 0.5 && (b.Owner.Holder != nil || isElastic(b.Owner)))
+						also := b.Owner.OwnerKind == activity.WasBlocked || b.Owner.Holder != nil || isElastic(b.Owner)
+						x.outside(t, k, share*float64(start-at), share > 0.5 && also)
 					}
 				}
 				at = max(at, call.start)

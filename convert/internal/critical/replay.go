@@ -280,25 +280,40 @@ func (r *Replay) thread(w *walk, t *Thread) {
 	}
 }
 
-// blocks are the times for which the thread was blocked, outside of calls as in calls.
+// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen has
+// the owner of the last one that was seen before a call at the same place.
 func (t *Thread) blocks(until uint64) (list []activity.Stretch) {
 	if t.History == nil {
 		return nil
 	}
-	return t.History.Blocks(0, until)
+	list = t.History.Blocks(0, until)
+	seen, next := make(map[uint32]*activity.Owner), 0
+	for i := range list {
+		b := &list[i]
+		for next < t.kept && t.calls.at(next).start < b.End {
+			next++
+		}
+		switch place := t.comesTo(next); {
+		case b.Owner == nil:
+		case b.Owner.OwnerKind == activity.Waited:
+			seen[place] = b.Owner
+		case b.Owner.OwnerKind == activity.WasBlocked && seen[place] != nil:
+			b.Owner = seen[place]
+		}
+	}
+	return list
 }
 
-// before is the last call of another thread of the process before a time.
+// before is the last call of another thread of the process that ended before a time.
 func (r *Replay) before(t *Thread, at uint64) (last *Thread, number int) {
 	latest := uint64(0)
 	for n, o := range t.process.threads {
 		if n >= mostThreads || o == t {
 			continue
 		}
-		if i := o.calls.search(func(x *call) bool { return x.start >= at }) - 1; i >= 0 && i < o.kept {
-			if x := o.calls.at(i); x.end <= at && x.end > latest {
-				latest, last, number = x.end, o, i
-			}
+		i := o.calls.search(func(x *call) bool { return x.end > at }) - 1
+		if i >= 0 && i < o.kept && o.calls.at(i).end > latest {
+			latest, last, number = o.calls.at(i).end, o, i
 		}
 	}
 	return last, number
@@ -417,7 +432,7 @@ func (c *Collector) frees(x *call) bool {
 
 // jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in
 // the queue of a stream; a call that frees memory, for all work; one that waits, for work that ended shortly before it
-// returned.
+// returned, or within the last sixteenth of its time.
 func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 	role := c.roles[x.name]
 	waits, launches := role == activity.Waits || role == activity.WaitsAll, role == activity.Launching
@@ -440,7 +455,7 @@ func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 		if k < 0 || s.work.at(k).end <= max(latest, x.start) || s.work.at(k).end > x.end {
 			continue
 		}
-		if !frees && x.end-s.work.at(k).end > starting {
+		if late := x.end - s.work.at(k).end; !frees && late > starting && (!waits || late > (x.end-x.start)/16) {
 			continue
 		}
 		if full := k + leastJam; launches && (full >= s.work.n || s.mixed || s.work.at(full).callStart >= x.start) {

@@ -235,16 +235,17 @@ func (f *Finding) includes(of *Finding) bool {
 		return of.Copying && f.Cost > of.Cost/2
 	case f.Kind == "gaps" && f.allocating:
 		return of.Kind == "allocation_in_loop" && of.Cost <= f.Cost
-	case f.Kind == imbalance:
-		return of.Kind == lateRank && of.Cause == "" && f.Cost > of.Cost/2
+	case f.Kind == imbalance || f.Kind == oddKernel:
+		return (of.Kind == lateRank || of.Kind == imbalance) && of.Cause == "" && f.Cost > of.Cost/2
 	case f.Kind == lateRank:
 		return of.Kind == OnPath && f.Cause == "" && of.Cost > f.Cost/2
 	}
 	return false
 }
 
-// Kinds of ranks that compute longer than the others, and that come late.
+// Kinds of ranks that compute longer than the others, that run a kernel alone, and that come late.
 const (
 	imbalance = "compute_imbalance"
+	oddKernel = "odd_kernel"
 	lateRank  = "straggling_rank"
 )

@@ -69,3 +69,20 @@ func TestMostly(t *testing.T) {
 		}
 	}
 }
+
+// That a rank computes longer, and comes late, is an effect of the kernel that it alone runs: one finding, wherever the
+// kernel stands among them.
+func TestFoldedIntoOddKernel(t *testing.T) {
+	t.Parallel()
+	p := new(timeline.Process)
+	odd, longer, late := Finding{Kind: oddKernel, Process: p, Cost: 75}, Finding{Kind: imbalance, Process: p, Cost: 75}, Finding{Kind: lateRank, Process: p, Cost: 76}
+	for _, list := range [][]Finding{{odd, longer, late}, {late, longer, odd}, {longer, late, odd}} {
+		if got := Folded(list); len(got) != 1 || got[0].Kind != oddKernel || len(got[0].Effects) != 2 {
+			t.Errorf("%v", got)
+		}
+	}
+	odd.Cost = 30 // the rest has another cause
+	if got := Folded([]Finding{late, odd}); len(got) != 2 {
+		t.Errorf("a kernel that makes less than half of it: %v", got)
+	}
+}

@@ -22,9 +22,10 @@ static void nothing(void **args, const struct sim_launch *launch)
 	(void)launch;
 }
 
-/* The shared memory of ranks: when each has entered each collective. */
+/* The shared memory of ranks: when each has entered each collective, and how many are ready for the first step. */
 static struct {
 	_Atomic uint64_t entered[2][256];
+	_Atomic int ready;
 } *shared;
 static int rank, collectives;
 
@@ -55,7 +56,7 @@ static const struct stub stubs[] = {{early}, {one}, {five}, {reduce}};
 REGISTER_KERNELS(kernels, stubs)
 enum { EARLY, ONE, FIVE, REDUCED };
 
-static cudaStream_t a, b;
+static cudaStream_t a, b, blocking[2]; /* the latter wait for the default stream, if the cause is there */
 static cudaEvent_t first, copied[2], used[2], done[2];
 static void *host, *pinned, *device[2];
 static bool there = true;
@@ -257,6 +258,15 @@ static void cause_small(long i)
 	end_with(a, i);
 }
 
+/* Streams take turns with the default stream, without: all are side by side. */
+static void cause_serial(long i)
+{
+	launch(ONE, 3, blocking[0]);
+	CHECK(cudaMemcpyAsync(device[0], pinned, BYTES, cudaMemcpyHostToDevice, there ? NULL : b));
+	launch(ONE, 3, blocking[1]);
+	end_with(blocking[1], i);
+}
+
 static void *writer(void *unused)
 {
 	char c;
@@ -342,6 +352,45 @@ static void cause_lock(long i)
 	pthread_mutex_unlock(&lock);
 }
 
+static long finished;
+
+static void *helper(void *unused)
+{
+	(void)unused;
+	for (long n = 1;; n++) {
+		pthread_mutex_lock(&turn_lock);
+		while (turn < n)
+			pthread_cond_wait(&turned, &turn_lock);
+		pthread_mutex_unlock(&turn_lock);
+		launch(ONE, 2, b);
+		CHECK(cudaStreamSynchronize(b));
+		pthread_mutex_lock(&turn_lock);
+		finished = n;
+		pthread_cond_broadcast(&turned);
+		pthread_mutex_unlock(&turn_lock);
+	}
+	return NULL;
+}
+
+/* The CPU computes in a step of which another thread, which waits for its turn, makes a shorter part. */
+static void cause_turns(long i)
+{
+	pthread_mutex_lock(&turn_lock);
+	long n = ++turn;
+	pthread_cond_broadcast(&turned);
+	pthread_mutex_unlock(&turn_lock);
+	launch(ONE, 2, a);
+	CHECK(cudaStreamSynchronize(a));
+	if (there)
+		spin(2 * MS);
+	launch(ONE, 2, a);
+	end_with(a, i);
+	pthread_mutex_lock(&turn_lock);
+	while (finished < n)
+		pthread_cond_wait(&turned, &turn_lock);
+	pthread_mutex_unlock(&turn_lock);
+}
+
 /* So much is launched ahead that launches wait for the queue; the CPU sleeps less than that. */
 static void cause_queue(long i)
 {
@@ -371,6 +420,18 @@ static void cause_even(long i)
 	end_with(a, i);
 }
 
+/* One rank comes late into a collective that runs beside longer kernels. */
+static void cause_hidden(long i)
+{
+	launch(ONE, 4, a);
+	if (there && rank == 1)
+		pause_for(3 * MS / 2);
+	launch(REDUCED, 1, b);
+	CHECK(cudaEventRecord(first, b));
+	CHECK(cudaStreamWaitEvent(a, first, 0));
+	end_with(a, i);
+}
+
 static const struct {
 	const char *name;
 	void (*step)(long i);
@@ -380,13 +441,15 @@ static const struct {
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
-	{"straggler", cause_straggler, 40}, {"even", cause_even, 40},
+	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40}, {"serial", cause_serial, 40},
 };
 
 static void run(void (*step)(long i), long steps)
 {
 	CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
 	CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+	CHECK(cudaStreamCreateWithFlags(&blocking[0], there ? cudaStreamDefault : cudaStreamNonBlocking));
+	CHECK(cudaStreamCreateWithFlags(&blocking[1], there ? cudaStreamDefault : cudaStreamNonBlocking));
 	cudaEvent_t *const events[] = {&first, &copied[0], &copied[1], &used[0], &used[1], &done[0], &done[1]};
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
 		CHECK(cudaEventCreate(events[i]));
@@ -399,6 +462,9 @@ static void run(void (*step)(long i), long steps)
 		launch(which, 1, a);
 	CHECK(cudaMemcpy(device[0], pinned, 1 << 10, cudaMemcpyHostToDevice));
 	CHECK(cudaDeviceSynchronize());
+	if (shared)
+		for (shared->ready++; shared->ready < 2;)
+			usleep(20);
 	for (long i = 0; i < steps; i++) {
 		char text[32];
 		snprintf(text, sizeof text, "step %ld", i);
@@ -450,7 +516,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	there = !option_flag(argc, argv, "--without");
-	bool ranks = causes[i].step == cause_straggler || causes[i].step == cause_even;
+	bool ranks = causes[i].step == cause_straggler || causes[i].step == cause_even || causes[i].step == cause_hidden;
 	if (ranks && !getenv("RANK"))
 		return launch_ranks(argv);
 	if (ranks && !share())
@@ -461,6 +527,8 @@ int main(int argc, char **argv)
 	if (causes[i].step == cause_pipe && pthread_create(&thread, NULL, writer, NULL))
 		return 1;
 	if (causes[i].step == cause_fed && pthread_create(&thread, NULL, feeder, NULL))
+		return 1;
+	if (causes[i].step == cause_turns && pthread_create(&thread, NULL, helper, NULL))
 		return 1;
 	if (causes[i].step == cause_lock && pthread_create(&thread, NULL, holder, NULL))
 		return 1;

@@ -392,10 +392,16 @@ func imbalance(worth worthwhile, loads []Load, kernels []Kernel) *findings.Findi
 	}
 	var list []uint64
 	most, least := &loads[0], &loads[0]
+	stepless := slices.ContainsFunc(loads, func(l Load) bool { return l.Steps == 0 })
+	of := func(l *Load) float64 { // steady states may differ by a step, or by a wait for ranks that begin later
+		if stepless {
+			return float64(l.Span)
+		}
+		return float64(l.Steps)
+	}
 	for i := range loads {
 		l := &loads[i]
-		// steady states may differ by a step
-		l.Compute = uint64(float64(l.Compute) * float64(loads[0].Span) / float64(l.Span))
+		l.Compute = uint64(float64(l.Compute) * of(&loads[0]) / of(l))
 		list = append(list, l.Compute)
 		if l.Compute > most.Compute {
 			most = l

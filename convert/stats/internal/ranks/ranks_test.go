@@ -526,3 +526,27 @@ func TestOddKernels(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that make the same steps are compared as they are: that one waits for the others before the first step makes its
+// steady state longer, and its compute no less.
+func TestImbalanceOfSteps(t *testing.T) {
+	t.Parallel()
+	clock := new(timeline.Clock)
+	j := newJob(3, clock, clock, clock)
+	for want, compute := range map[string][]uint64{
+		"": {80e6, 80e6, 80e6},
+		"rank 1 computes 50 % longer than the median of the ranks": {80e6, 120e6, 80e6},
+	} {
+		var loads []Load
+		for i, s := range j.streams {
+			loads = append(loads, Load{RankProcess: j.User(s), Compute: compute[i], Span: []uint64{2e8, 3e8, 3e8}[i], Last: 1e9, Steps: 40})
+		}
+		got := ""
+		for _, f := range j.Findings(findings.New().Worth, loads, nil, noGaps, true) {
+			got += f.Title
+		}
+		if got != want {
+			t.Errorf("%v: %q, want %q", compute, got, want)
+		}
+	}
+}
