@@ -96,16 +96,16 @@ func used(path string) (bytes int64) {
 }
 
 // tidy removes the oldest windows of a folder until they take no more than some bytes, and are no more than some; 0 is
-// no bound. Files that are no window's stay. It returns how many were removed.
-func tidy(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
+// no bound. Files that are no window's stay. It returns how many windows are left.
+func tidy(folder string, now time.Time, bytes int64, most int) (left int, err error) {
 	err = invoker.Find().Do(func() error {
-		removed, err = tidyAs(folder, now, bytes, most)
+		left, err = tidyAs(folder, now, bytes, most)
 		return err
 	})
-	return removed, err
+	return left, err
 }
 
-func tidyAs(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
+func tidyAs(folder string, now time.Time, bytes int64, most int) (left int, err error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return 0, err
@@ -116,16 +116,17 @@ func tidyAs(folder string, now time.Time, bytes int64, most int) (removed int, e
 	for _, k := range list {
 		total += k.bytes
 	}
-	for n, k := range list {
-		if total <= bytes && (most == 0 || len(list)-n <= most) {
+	left = len(list)
+	for _, k := range list {
+		if total <= bytes && (most == 0 || left <= most) {
 			break
 		}
 		for _, name := range k.files {
 			err = errors.Join(err, root.RemoveAll(name))
 		}
-		total, removed = total-k.bytes, removed+1
+		total, left = total-k.bytes, left-1
 	}
-	return removed, err
+	return left, err
 }
 
 // remove removes what a window that failed has left.

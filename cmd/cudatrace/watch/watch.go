@@ -101,6 +101,7 @@ type job struct {
 	processes []record.ArmedProcess
 	counters  map[int]*counter // by PID
 	after     time.Time        // its next window does not begin before
+	ended     uint64           // its latest window, ns of CLOCK_MONOTONIC
 	done      int              // windows
 	failed    int
 	metrics   string // of the latest window
@@ -167,13 +168,11 @@ func (s *service) look() error {
 		}
 		groups[key] = append(groups[key], p)
 	}
-	for key := range s.jobs {
-		if groups[key] == nil {
-			delete(s.jobs, key)
-			s.export()
-		}
+	before, now := len(s.jobs), s.Now()
+	maps.DeleteFunc(s.jobs, func(key string, _ *job) bool { return groups[key] == nil })
+	if len(s.jobs) < before {
+		s.export()
 	}
-	now := s.Now()
 	for _, key := range order {
 		j := s.jobs[key]
 		if j == nil {
@@ -240,11 +239,18 @@ func (s *service) count(j *job) {
 	}
 }
 
-// first is the job whose window is the next one, and when it begins; nil without jobs.
+// first is the job whose window is the next one, and when it begins; nil without jobs. Of those whose moment has come
+// it is the one that was not recorded for longest: there may be more of them than there is time for.
 func (s *service) first() (next *job, at time.Time) {
+	now, soonest := s.Now(), time.Time{}
 	for _, j := range s.jobs {
-		if t := j.next(j.after, j.offset); next == nil || t.Before(at) || t.Equal(at) && j.name < next.name {
-			next, at = j, t
+		t := j.next(j.after, j.offset)
+		can := t
+		if can.Before(now) {
+			can = now
+		}
+		if next == nil || cmp.Or(can.Compare(soonest), cmp.Compare(j.ended, next.ended), cmp.Compare(j.name, next.name)) < 0 {
+			next, at, soonest = j, t, can
 		}
 	}
 	return next, at
@@ -274,10 +280,12 @@ func (s *service) window(j *job, at time.Time) {
 	}
 	ended, now := s.Monotonic(), s.Now()
 	for _, c := range j.counters {
-		c.end(ended)
+		if c.end(ended); err != nil {
+			c.fails()
+		}
 	}
 	j.lasted(time.Duration(ended - began))
-	j.after = now
+	j.after, j.ended = now, ended
 	if !now.After(at) { // it failed at once
 		j.after = at.Add(1)
 	}
@@ -299,7 +307,9 @@ func (s *service) window(j *job, at time.Time) {
 		}
 	}
 	j.adapt()
-	s.tidy()
+	if left := s.tidy(); left == 0 && err == nil {
+		s.once(j.name + ": a window is larger than --disk-limit, and is not kept")
+	}
 	s.export()
 	if err == nil && !s.Quiet {
 		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
@@ -346,11 +356,13 @@ func (j *job) free() bool {
 	return false
 }
 
-// tidy removes windows that are too many.
-func (s *service) tidy() {
-	if _, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep); err != nil {
+// tidy removes windows that are too many, and returns how many are left.
+func (s *service) tidy() (left int) {
+	left, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep)
+	if err != nil {
 		s.once("old windows are not removed: " + err.Error())
 	}
+	return left
 }
 
 // export hands out the metrics of all jobs.
