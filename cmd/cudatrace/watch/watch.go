@@ -290,7 +290,7 @@ func (s *service) window(j *job, at time.Time) {
 		j.after = at.Add(1)
 	}
 	if err != nil {
-		if s.anyLives(pids) || len(pids) == 0 {
+		if !s.over() && (s.anyLives(pids) || len(pids) == 0) {
 			j.failed++
 			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
 		}
@@ -302,7 +302,7 @@ func (s *service) window(j *job, at time.Time) {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
 		}
 		j.metrics, err = s.Convert(filepath.Join(s.Folder, name))
-		if err != nil && (lacks == "" || !saysIncomplete(err, name)) {
+		if err != nil && !s.over() && (lacks == "" || !saysIncomplete(err, name)) {
 			s.Say(fmt.Sprintf("%s: %v", name, err))
 		}
 	}
@@ -329,6 +329,9 @@ func (s *service) anyLives(pids []int) bool {
 	here := func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) }
 	return err != nil || slices.ContainsFunc(now, here)
 }
+
+// over reports whether a person has ended the service, and with it what it was waiting for.
+func (s *service) over() bool { return s.Await(time.Time{}) }
 
 // words says what recording a job costs.
 func (j *job) words() string {
