@@ -112,7 +112,7 @@ type service struct {
 	Options
 	Machine
 	jobs    map[string]*job
-	said    map[string]bool // what was said of what goes on
+	said    map[string]string // what was said of what goes wrong all the time
 	windows int
 
 	threadsAfter uint64 // the states of threads are not read before, ns of CLOCK_MONOTONIC
@@ -120,7 +120,7 @@ type service struct {
 
 // Run records until a person ends it, the processes that were named have ended, or the windows are enough.
 func Run(o Options, m Machine) error {
-	s := &service{Options: o, Machine: m, jobs: make(map[string]*job), said: make(map[string]bool)}
+	s := &service{Options: o, Machine: m, jobs: make(map[string]*job), said: make(map[string]string)}
 	for s.Windows == 0 || s.windows < s.Windows {
 		if err := s.look(); err != nil {
 			return err
@@ -294,9 +294,11 @@ func (s *service) window(j *job, at time.Time) {
 			j.failed++
 			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
 		}
-		if err := remove(s.Folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // the folder is gone
-			s.once("what windows that failed have left is not removed: " + err.Error())
+		err := remove(s.Folder, name)
+		if errors.Is(err, fs.ErrNotExist) { // the folder is gone
+			err = nil
 		}
+		s.trouble("what windows that failed have left is not removed", err)
 	} else {
 		if j.done++; lacks != "" {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
@@ -308,7 +310,7 @@ func (s *service) window(j *job, at time.Time) {
 	}
 	j.adapt()
 	if left := s.tidy(); left == 0 && err == nil {
-		s.once(j.name + ": a window is larger than --disk-limit, and is not kept")
+		s.Say(name + " is larger than --disk-limit, and is not kept")
 	}
 	s.export()
 	if err == nil && !s.Quiet {
@@ -362,9 +364,7 @@ func (j *job) free() bool {
 // tidy removes windows that are too many, and returns how many are left.
 func (s *service) tidy() (left int) {
 	left, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep)
-	if err != nil {
-		s.once("old windows are not removed: " + err.Error())
-	}
+	s.trouble("old windows are not removed", err)
 	return left
 }
 
@@ -384,12 +384,11 @@ func (s *service) export() {
 		j.steps(l)
 		j.export(l)
 		if err := l.Read(j.metrics); err != nil {
-			s.once(err.Error())
+			j.metrics = ""
+			s.Say(fmt.Sprintf("%s: %v", j.name, err))
 		}
 	}
-	if err := s.Export(m); err != nil {
-		s.once("metrics are not written: " + err.Error())
-	}
+	s.trouble("metrics are not written", s.Export(m))
 }
 
 // steps adds the mean time of a step of a job's processes.
@@ -411,10 +410,14 @@ func (j *job) steps(l *prometheus.Labelled) {
 	}
 }
 
-// once says what has not been said yet.
-func (s *service) once(line string) {
-	if !s.said[line] && len(s.said) < 100 {
-		s.said[line] = true
-		s.Say(line)
+// trouble says what goes wrong, unless it did already at the last try.
+func (s *service) trouble(what string, err error) {
+	text := ""
+	if err != nil {
+		text = what + ": " + err.Error()
 	}
+	if text != "" && text != s.said[what] {
+		s.Say(text)
+	}
+	s.said[what] = text
 }

@@ -49,6 +49,7 @@ type machine struct {
 	full     func(window int) error          // of converting
 	refuse   func(window int) error          // to record
 	refused  int
+	unread   func() bool // metrics cannot be written
 	windows  []recorded
 	said     []string
 	costs    []told
@@ -182,6 +183,9 @@ func (m *machine) Export(metrics *prometheus.Metrics) error {
 	var text strings.Builder
 	err := metrics.Write(&text)
 	m.metrics = text.String()
+	if m.unread != nil && m.unread() {
+		return errors.New("no space left on device")
+	}
 	if _, after, found := strings.Cut(m.metrics, "cudatrace_watch_cost_ratio{job=\"pid-7\"} "); found {
 		var c told
 		_, rest, _ := strings.Cut(m.metrics, "cudatrace_watch_cost_error_ratio{job=\"pid-7\"} ")
@@ -319,9 +323,21 @@ func TestLargeWindow(t *testing.T) {
 	o := Options{Folder: m.folder, Every: time.Minute, For: 2 * time.Second, Budget: 1, DiskLimit: 4096, Quiet: true}
 	must.Do(t, Run(o, m))
 	left, err := os.ReadDir(m.folder)
-	if want := "pid-1: a window is larger than --disk-limit, and is not kept"; len(left) > 0 || err != nil ||
-		!slices.Equal(m.said, []string{want}) {
+	if len(left) > 0 || err != nil || len(m.said) != len(m.windows) || !strings.HasPrefix(m.said[0], "pid-1-") ||
+		!strings.HasSuffix(m.said[0], " is larger than --disk-limit, and is not kept") {
 		t.Errorf("left are %v, %v; it said %q", left, err, m.said)
+	}
+}
+
+// What goes wrong all the time is said once, and again when it comes again.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1}}}
+	m.unread = func() bool { return m.now/time.Hour%2 == 1 }
+	m.run(t, 4*time.Hour, Options{Quiet: true})
+	const text = "metrics are not written: no space left on device"
+	if !slices.Equal(m.said, []string{text, text}) {
+		t.Errorf("it said %q", m.said)
 	}
 }
 
