@@ -26,6 +26,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Options say what is recorded, and how often.
@@ -112,7 +113,8 @@ type service struct {
 	Options
 	Machine
 	jobs    map[string]*job
-	said    map[string]string // what was said of what goes wrong all the time
+	named   map[int]procfs.StartTime // of PIDs
+	said    map[string]string        // what was said of what goes wrong all the time
 	windows int
 
 	threadsAfter uint64 // the states of threads are not read before, ns of CLOCK_MONOTONIC
@@ -120,7 +122,10 @@ type service struct {
 
 // Run records until a person ends it, the processes that were named have ended, or the windows are enough.
 func Run(o Options, m Machine) error {
-	s := &service{Options: o, Machine: m, jobs: make(map[string]*job), said: make(map[string]string)}
+	s := &service{
+		Options: o, Machine: m,
+		jobs: make(map[string]*job), said: make(map[string]string), named: make(map[int]procfs.StartTime),
+	}
 	for s.Windows == 0 || s.windows < s.Windows {
 		if err := s.look(); err != nil {
 			return err
@@ -159,7 +164,7 @@ func (s *service) look() error {
 	}
 	groups, order := make(map[string][]record.ArmedProcess), []string(nil)
 	for _, p := range found {
-		if len(s.PIDs) > 0 && !slices.Contains(s.PIDs, p.PID) {
+		if !s.wants(p) {
 			continue
 		}
 		key := cmp.Or(p.Job, p.Family)
@@ -188,6 +193,17 @@ func (s *service) look() error {
 		s.count(j)
 	}
 	return nil
+}
+
+// wants reports whether a process is to be watched: any, or one that was named and not a later one with its PID.
+func (s *service) wants(p record.ArmedProcess) bool {
+	if len(s.PIDs) == 0 || !slices.Contains(s.PIDs, p.PID) {
+		return len(s.PIDs) == 0
+	}
+	if _, seen := s.named[p.PID]; !seen {
+		s.named[p.PID] = p.Start
+	}
+	return s.named[p.PID] == p.Start
 }
 
 // begin adds a job.

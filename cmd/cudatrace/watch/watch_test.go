@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A program is one of a machine's: it does steps, which take longer while it is recorded.
@@ -135,7 +136,7 @@ func (m *machine) Armed() (list []record.ArmedProcess, err error) {
 	for _, p := range m.programs {
 		if m.lives(p) {
 			list = append(list, record.ArmedProcess{
-				PID: p.pid, Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
+				PID: p.pid, Start: procfs.StartTime(p.from), Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
 			})
 		}
 	}
@@ -637,6 +638,10 @@ func TestEnd(t *testing.T) {
 	m.run(t, 5*time.Hour, Options{PIDs: []int{1}})
 	if m.now > time.Hour+time.Minute || len(m.moments(2)) > 0 || len(m.moments(1)) == 0 {
 		t.Errorf("at %s after %v", m.now, m.windows)
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1, until: time.Hour}, {pid: 1, from: time.Hour}}}
+	if m.run(t, 5*time.Hour, Options{PIDs: []int{1}}); m.now > time.Hour+time.Minute {
+		t.Errorf("it went on to %s with another process of the PID", m.now)
 	}
 	m = &machine{t: t, programs: []*program{{pid: 1}}}
 	if m.run(t, 5*time.Hour, Options{Windows: 3}); len(m.windows) != 3 {
