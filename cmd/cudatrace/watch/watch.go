@@ -54,7 +54,7 @@ type Machine interface {
 	Export(m *prometheus.Metrics) error                       // all metrics
 	GPUs() []GPU                                              // use since the call before; nil if it is not known
 	Threads(pid int) map[string]int                           // by state
-	Stuck(pids []int) map[int]string                          // why those are stuck that are
+	Stuck(pids []int) map[int]string                          // why those are stuck that are; nil if it is not known
 	Say(line string)
 }
 

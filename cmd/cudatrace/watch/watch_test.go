@@ -51,6 +51,7 @@ type machine struct {
 	refuse   func(window int) error          // to record
 	refused  int
 	unread   func() bool // metrics cannot be written
+	blind    bool        // every second look at processes fails
 	windows  []recorded
 	said     []string
 	costs    []told
@@ -228,6 +229,9 @@ func (m *machine) Threads(int) map[string]int { return map[string]int{"running":
 func (m *machine) Stuck(pids []int) map[int]string {
 	if m.asked++; m.asked == 1 {
 		m.first = m.now
+	}
+	if m.blind && m.asked%2 == 0 {
+		return nil
 	}
 	why := make(map[int]string)
 	for _, p := range m.programs {
@@ -600,8 +604,13 @@ func TestStandstill(t *testing.T) {
 			}
 		}
 	}
+	m := &machine{t: t, blind: true, programs: []*program{{pid: 7, stops: time.Hour}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) != 1 || m.asked%2 != 0 || m.asked > 62 ||
+		!strings.Contains(m.metrics, "cudatrace_watch_stuck_processes{job=\"pid-7\"} 1\n") {
+		t.Errorf("%d looks, it said %q\n%s", m.asked, m.said, m.metrics)
+	}
 	// Of several GPUs, those count whose processes NVML names.
-	m := &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
+	m = &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
 	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
 		t.Errorf("it said %q", m.said)
 	}
