@@ -278,7 +278,6 @@ var errBusy = errors.New("another recorder records its processes, or the last re
 func (s *service) window(j *job, at time.Time) {
 	s.windows++
 	name := base(j.name, s.Host, at)
-	s.tidy()
 	began := s.Monotonic()
 	var pids []int
 	for _, p := range j.processes {
