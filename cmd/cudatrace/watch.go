@@ -280,7 +280,7 @@ func (m *watched) Stuck(pids []int) map[int]string {
 	_, failed := m.run(nil, &text, args...)
 	var report stuck.Report
 	if err := json.Unmarshal(text.Bytes(), &report); err != nil {
-		if !m.quiet { // one has ended meanwhile, as a rule: the others are looked at again
+		if !m.quiet && !m.over { // one has ended meanwhile, as a rule: the others are looked at again
 			m.con.Say(fmt.Sprintf("why processes stand still is not known: %v", cmp.Or(failed, err)))
 		}
 		return nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -221,6 +222,17 @@ func TestWatchFullDisk(t *testing.T) {
 		t.Errorf("exit code %d, said\n%s", code, said)
 	}
 	program[0].quit(t)
+}
+
+// A look at processes that a signal ends is no fault.
+func TestWatchEndsLooking(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	m := &watched{con: console.New(io.Discard, &said), signals: make(chan os.Signal, 1)}
+	m.signals <- syscall.SIGTERM
+	if why := m.Stuck([]int{os.Getpid()}); why != nil || !m.over || said.Len() > 0 {
+		t.Errorf("%v, it said %q", why, said.String())
+	}
 }
 
 // A command that takes too long is ended, and that is the reason which is said.
