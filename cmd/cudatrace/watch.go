@@ -280,7 +280,7 @@ func (m *watched) Stuck(pids []int) map[int]string {
 	_, failed := m.run(nil, &text, args...)
 	var report stuck.Report
 	if err := json.Unmarshal(text.Bytes(), &report); err != nil {
-		if !m.quiet { // one has ended meanwhile, as a rule: the others are looked at again
+		if !m.quiet && !m.over { // one has ended meanwhile, as a rule: the others are looked at again
 			m.con.Say(fmt.Sprintf("why processes stand still is not known: %v", cmp.Or(failed, err)))
 		}
 		return nil
@@ -327,14 +327,20 @@ func (m *watched) Record(pids []int, base string) (lacks string, err error) {
 	}
 	said, err := m.run(nil, io.Discard, args...)
 	var made recordedJSON
-	if err == nil {
-		err = json.Unmarshal([]byte(said), &made)
-	} else if failed := (failedJSON{}); json.Unmarshal([]byte(said), &failed) == nil {
-		err = errors.New(failed.Error)
-	}
+	var failed failedJSON
 	switch {
+	case err != nil && json.Unmarshal([]byte(said), &failed) == nil && failed.Error != "":
+		return "", errors.New(failed.Error)
 	case err != nil:
 		return "", err
+	case json.Unmarshal([]byte(said), &made) != nil: // there is no log, or no summary of it
+		if _, err := os.Lstat(base + record.LogSuffix); err != nil {
+			return "", errors.New(said)
+		}
+		if !m.over { // else we have interrupted it
+			m.con.Say(said)
+		}
+		return "", nil
 	case made.Nothing != "" || made.Info == nil:
 		return "", errors.New(cmp.Or(made.Nothing, said))
 	case made.Log != base+record.LogSuffix: // the disk was full when it was to get its name
@@ -395,6 +401,9 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 		err = <-ended
 	}
 	said = complaint.last()
+	if ctx.Err() != nil {
+		return said, fmt.Errorf("%s took longer than %s", args[0], m.length+slack)
+	}
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return said, fmt.Errorf("%s was killed (%s)", args[0], status.Signal())
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cudatrace/cudatrace/cmd/cudatrace/console"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pipetest"
 	"github.com/cudatrace/cudatrace/record/procfs"
@@ -137,6 +138,35 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A signal that comes while a window is summed up or converted costs no window, and is no fault.
+func TestWatchEnds(t *testing.T) {
+	t.Parallel()
+	p := armedPrograms(t, 1)[0]
+	for _, command := range []string{"record ", conversionCommand, "convert "} {
+		w := watchPrograms(t, t.TempDir(), []string{"--convert", "pprof"}, p)
+		working := 0
+		works(t, func() bool {
+			for _, child := range procfs.Children(w.cmd.Process.Pid) {
+				for _, working = range append(procfs.Children(child), child) {
+					if strings.HasPrefix(procfs.CommandLine(working), "cudatrace "+command) {
+						return syscall.Kill(working, syscall.SIGSTOP) == nil
+					}
+				}
+			}
+			return false
+		}, p)
+		w.cmd.Process.Signal(syscall.SIGTERM)
+		time.Sleep(10 * time.Millisecond)
+		syscall.Kill(working, syscall.SIGCONT) // it may have been killed
+		code, said := w.end(t), contents(t, w.stderr)
+		if code != 0 || command != "record " && len(w.logs(t)) == 0 || strings.Contains(said, "no window") || strings.Contains(said, "killed") ||
+			strings.Contains(said, "interrupted") {
+			t.Errorf("%s: exit code %d, windows %v, it said\n%s", command, code, w.logs(t), said)
+		}
+	}
+	p.quit(t)
+}
+
 // Without probes, a process that another recorder records is an error, not an empty recording. So is a folder that
 // another watch writes to.
 func TestWatchedTwice(t *testing.T) {
@@ -192,6 +222,27 @@ func TestWatchFullDisk(t *testing.T) {
 		t.Errorf("exit code %d, said\n%s", code, said)
 	}
 	program[0].quit(t)
+}
+
+// A look at processes that a signal ends is no fault.
+func TestWatchEndsLooking(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	m := &watched{con: console.New(io.Discard, &said), signals: make(chan os.Signal, 1)}
+	m.signals <- syscall.SIGTERM
+	if why := m.Stuck([]int{os.Getpid()}); why != nil || !m.over || said.Len() > 0 {
+		t.Errorf("%v, it said %q", why, said.String())
+	}
+}
+
+// A command that takes too long is ended, and that is the reason which is said.
+func TestWatchSlow(t *testing.T) {
+	t.Parallel()
+	m := &watched{length: 300*time.Millisecond - slack}
+	_, err := m.run(nil, io.Discard, stuckName, "-p", fmt.Sprint(os.Getpid()))
+	if err == nil || err.Error() != "stuck took longer than 300ms" {
+		t.Errorf("%v", err)
+	}
 }
 
 // Moments have no monotonic reading: by that, a clock that was set back would not show, and windows would wait for it.

@@ -147,12 +147,12 @@ var soakFaults = []struct {
 	restarts bool
 	do       func(*soak)
 }{
-	{"the recorder is killed", false, func(s *soak) { s.signalChild("record ", syscall.SIGKILL) }},
-	{"what makes metrics is killed", false, func(s *soak) { s.signalChild("stats ", syscall.SIGKILL) }},
-	{"a conversion is killed", false, func(s *soak) { s.signalChild("convert ", syscall.SIGKILL) }},
+	{"the recorder is killed", false, func(s *soak) { s.signalChild("cudatrace record ", syscall.SIGKILL) }},
+	{"what makes metrics is killed", false, func(s *soak) { s.signalChild("cudatrace stats ", syscall.SIGKILL) }},
+	{"a conversion is killed", false, func(s *soak) { s.signalChild("cudatrace convert ", syscall.SIGKILL) }},
 	{"what asks NVML is killed", true, func(s *soak) { s.signalChild("cudatrace-gpu", syscall.SIGKILL) }},
 	{"the recorder stands still for seconds", false, func(s *soak) {
-		child := s.signalChild("record ", syscall.SIGSTOP)
+		child := s.signalChild("cudatrace record ", syscall.SIGSTOP)
 		time.Sleep(2 * time.Second)
 		_ = syscall.Kill(child, syscall.SIGCONT)
 	}},
@@ -162,19 +162,19 @@ var soakFaults = []struct {
 	{"a log is cut", false, (*soak).cutLog},
 	{"a log that is being written is cut", false, (*soak).cutGrowing},
 	{"the service is killed", true, func(s *soak) {
-		s.signalChild("record ", 0)
+		s.signalChild("cudatrace record ", 0)
 		s.stop(syscall.SIGKILL)
 		s.start()
 	}},
 	{"the service and its recorder are killed", true, func(s *soak) {
-		child := s.signalChild("record ", syscall.SIGSTOP)
+		child := s.signalChild("cudatrace record ", syscall.SIGSTOP)
 		_ = s.watch.Process.Kill()
 		_ = syscall.Kill(child, syscall.SIGKILL)
 		s.stop(syscall.SIGKILL)
 		s.start()
 	}},
 	{"the service is ended in a window", true, func(s *soak) {
-		s.signalChild("record ", 0)
+		s.signalChild("cudatrace record ", 0)
 		s.stop(syscall.SIGTERM)
 		s.start()
 	}},
@@ -213,7 +213,7 @@ func (s *soak) until(what string, holds func() bool) {
 func (s *soak) signalChild(command string, signal syscall.Signal) (child int) {
 	s.until("the service starts "+command, func() bool {
 		for _, child = range procfs.Children(s.watch.Process.Pid) {
-			if strings.Contains(procfs.CommandLine(child), command) {
+			if strings.HasPrefix(procfs.CommandLine(child), command) {
 				return syscall.Kill(child, signal) == nil
 			}
 		}

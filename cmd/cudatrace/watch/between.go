@@ -85,7 +85,9 @@ func (s *service) watchQuiet() {
 	if len(due) > 0 {
 		why := s.Stuck(pids)
 		for _, j := range due {
-			s.sayStuck(j, why, now)
+			if j.looked = now; why != nil {
+				s.sayStuck(j, why, now)
+			}
 		}
 	}
 	s.export()
@@ -147,9 +149,8 @@ func (j *job) still(now uint64) (last uint64, still bool) {
 
 // sayStuck says why processes of a job are stuck, once.
 func (s *service) sayStuck(j *job, why map[int]string, now uint64) {
-	before := j.stuck
-	j.looked, j.stuck = now, 0
-	first := ""
+	before, first := j.stuck, ""
+	j.stuck = 0
 	for _, p := range j.processes {
 		if text := why[p.PID]; text != "" {
 			if j.stuck++; first == "" {

@@ -96,57 +96,43 @@ func used(path string) (bytes int64) {
 }
 
 // tidy removes the oldest windows of a folder until they take no more than some bytes, and are no more than some; 0 is
-// no bound. Files that are no window's stay. It returns how many were removed.
-func tidy(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
-	err = invoker.Find().Do(func() error {
-		removed, err = tidyAs(folder, now, bytes, most)
-		return err
+// no bound. It returns how many are left.
+func tidy(folder string, now time.Time, bytes int64, most int) (left int, err error) {
+	err = removeSome(folder, now, func(list []*kept) []*kept {
+		total, n := int64(0), 0
+		for _, k := range list {
+			total += k.bytes
+		}
+		for ; n < len(list) && (total > bytes || most > 0 && len(list)-n > most); n++ {
+			total -= list[n].bytes
+		}
+		left = len(list) - n
+		return list[:n]
 	})
-	return removed, err
-}
-
-func tidyAs(folder string, now time.Time, bytes int64, most int) (removed int, err error) {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return 0, err
-	}
-	defer root.Close()
-	list, err := windows(folder, now)
-	total := int64(0)
-	for _, k := range list {
-		total += k.bytes
-	}
-	for n, k := range list {
-		if total <= bytes && (most == 0 || len(list)-n <= most) {
-			break
-		}
-		for _, name := range k.files {
-			err = errors.Join(err, root.RemoveAll(name))
-		}
-		total, removed = total-k.bytes, removed+1
-	}
-	return removed, err
+	return left, err
 }
 
 // remove removes what a window that failed has left.
 func remove(folder, stem string) error {
-	return invoker.Find().Do(func() error { return removeAs(folder, stem) })
+	return removeSome(folder, time.Time{}, func(list []*kept) []*kept {
+		return slices.DeleteFunc(list, func(k *kept) bool { return k.stem != stem })
+	})
 }
 
-func removeAs(folder, stem string) error {
-	root, err := os.OpenRoot(folder)
-	if err != nil {
+// removeSome removes windows of a folder with the rights of the user who called sudo. Files that are no window's stay.
+func removeSome(folder string, now time.Time, which func([]*kept) []*kept) error {
+	return invoker.Find().Do(func() error {
+		root, err := os.OpenRoot(folder)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		list, err := windows(folder, now)
+		for _, k := range which(list) {
+			for _, name := range k.files {
+				err = errors.Join(err, root.RemoveAll(name))
+			}
+		}
 		return err
-	}
-	defer root.Close()
-	list, err := windows(folder, time.Time{})
-	for _, k := range list {
-		if k.stem != stem {
-			continue
-		}
-		for _, name := range k.files {
-			err = errors.Join(err, root.RemoveAll(name))
-		}
-	}
-	return err
+	})
 }

@@ -74,6 +74,9 @@ func (c *counter) end(at uint64) {
 	}
 }
 
+// fails forgets a window of which there is nothing: what it has cost says nothing of others.
+func (c *counter) fails() { *c = counter{outside: c.outside, inside: c.inside, seen: c.seen} }
+
 // cost is the time that a window has taken from the process, in s, given the steps behind it.
 func (c *counter) cost(s record.Steps) (lost float64, known bool) {
 	steps, took := float64(s.Count-c.before.Count), float64(s.Last-c.before.Last)

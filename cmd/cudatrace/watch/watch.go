@@ -26,6 +26,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/figures"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // Options say what is recorded, and how often.
@@ -53,7 +54,7 @@ type Machine interface {
 	Export(m *prometheus.Metrics) error                       // all metrics
 	GPUs() []GPU                                              // use since the call before; nil if it is not known
 	Threads(pid int) map[string]int                           // by state
-	Stuck(pids []int) map[int]string                          // why those are stuck that are
+	Stuck(pids []int) map[int]string                          // why those are stuck that are; nil if it is not known
 	Say(line string)
 }
 
@@ -101,6 +102,7 @@ type job struct {
 	processes []record.ArmedProcess
 	counters  map[int]*counter // by PID
 	after     time.Time        // its next window does not begin before
+	ended     uint64           // its latest window, ns of CLOCK_MONOTONIC
 	done      int              // windows
 	failed    int
 	metrics   string // of the latest window
@@ -111,7 +113,8 @@ type service struct {
 	Options
 	Machine
 	jobs    map[string]*job
-	said    map[string]bool // what was said of what goes on
+	named   map[int]procfs.StartTime // of PIDs
+	said    map[string]string        // what was said of what goes wrong all the time
 	windows int
 
 	threadsAfter uint64 // the states of threads are not read before, ns of CLOCK_MONOTONIC
@@ -119,7 +122,10 @@ type service struct {
 
 // Run records until a person ends it, the processes that were named have ended, or the windows are enough.
 func Run(o Options, m Machine) error {
-	s := &service{Options: o, Machine: m, jobs: make(map[string]*job), said: make(map[string]bool)}
+	s := &service{
+		Options: o, Machine: m,
+		jobs: make(map[string]*job), said: make(map[string]string), named: make(map[int]procfs.StartTime),
+	}
 	for s.Windows == 0 || s.windows < s.Windows {
 		if err := s.look(); err != nil {
 			return err
@@ -158,7 +164,7 @@ func (s *service) look() error {
 	}
 	groups, order := make(map[string][]record.ArmedProcess), []string(nil)
 	for _, p := range found {
-		if len(s.PIDs) > 0 && !slices.Contains(s.PIDs, p.PID) {
+		if !s.wants(p) {
 			continue
 		}
 		key := cmp.Or(p.Job, p.Family)
@@ -167,13 +173,11 @@ func (s *service) look() error {
 		}
 		groups[key] = append(groups[key], p)
 	}
-	for key := range s.jobs {
-		if groups[key] == nil {
-			delete(s.jobs, key)
-			s.export()
-		}
+	before, now := len(s.jobs), s.Now()
+	maps.DeleteFunc(s.jobs, func(key string, _ *job) bool { return groups[key] == nil })
+	if len(s.jobs) < before {
+		s.export()
 	}
-	now := s.Now()
 	for _, key := range order {
 		j := s.jobs[key]
 		if j == nil {
@@ -189,6 +193,17 @@ func (s *service) look() error {
 		s.count(j)
 	}
 	return nil
+}
+
+// wants reports whether a process is to be watched: any, or one that was named and not a later one with its PID.
+func (s *service) wants(p record.ArmedProcess) bool {
+	if len(s.PIDs) == 0 || !slices.Contains(s.PIDs, p.PID) {
+		return len(s.PIDs) == 0
+	}
+	if _, seen := s.named[p.PID]; !seen {
+		s.named[p.PID] = p.Start
+	}
+	return s.named[p.PID] == p.Start
 }
 
 // begin adds a job.
@@ -240,11 +255,18 @@ func (s *service) count(j *job) {
 	}
 }
 
-// first is the job whose window is the next one, and when it begins; nil without jobs.
+// first is the job whose window is the next one, and when it begins; nil without jobs. Of those whose moment has come
+// it is the one that was not recorded for longest: there may be more of them than there is time for.
 func (s *service) first() (next *job, at time.Time) {
+	now, soonest := s.Now(), time.Time{}
 	for _, j := range s.jobs {
-		if t := j.next(j.after, j.offset); next == nil || t.Before(at) || t.Equal(at) && j.name < next.name {
-			next, at = j, t
+		t := j.next(j.after, j.offset)
+		can := t
+		if can.Before(now) {
+			can = now
+		}
+		if next == nil || cmp.Or(can.Compare(soonest), cmp.Compare(j.ended, next.ended), cmp.Compare(j.name, next.name)) < 0 {
+			next, at, soonest = j, t, can
 		}
 	}
 	return next, at
@@ -256,7 +278,6 @@ var errBusy = errors.New("another recorder records its processes, or the last re
 func (s *service) window(j *job, at time.Time) {
 	s.windows++
 	name := base(j.name, s.Host, at)
-	s.tidy()
 	began := s.Monotonic()
 	var pids []int
 	for _, p := range j.processes {
@@ -274,32 +295,38 @@ func (s *service) window(j *job, at time.Time) {
 	}
 	ended, now := s.Monotonic(), s.Now()
 	for _, c := range j.counters {
-		c.end(ended)
+		if c.end(ended); err != nil {
+			c.fails()
+		}
 	}
 	j.lasted(time.Duration(ended - began))
-	j.after = now
+	j.after, j.ended = now, ended
 	if !now.After(at) { // it failed at once
 		j.after = at.Add(1)
 	}
 	if err != nil {
-		if s.anyLives(pids) || len(pids) == 0 {
+		if !s.over() && (s.anyLives(pids) || len(pids) == 0) {
 			j.failed++
 			s.Say(fmt.Sprintf("%s: no window at %s: %v", j.name, at.UTC().Format(time.TimeOnly), err))
 		}
-		if err := remove(s.Folder, name); err != nil && !errors.Is(err, fs.ErrNotExist) { // the folder is gone
-			s.once("what windows that failed have left is not removed: " + err.Error())
+		err := remove(s.Folder, name)
+		if errors.Is(err, fs.ErrNotExist) { // the folder is gone
+			err = nil
 		}
+		s.trouble("what windows that failed have left is not removed", err)
 	} else {
 		if j.done++; lacks != "" {
 			s.Say(fmt.Sprintf("%s is not complete: %s", name, lacks))
 		}
 		j.metrics, err = s.Convert(filepath.Join(s.Folder, name))
-		if err != nil && (lacks == "" || !saysIncomplete(err, name)) {
+		if err != nil && !s.over() && (lacks == "" || !saysIncomplete(err, name)) {
 			s.Say(fmt.Sprintf("%s: %v", name, err))
 		}
 	}
 	j.adapt()
-	s.tidy()
+	if left := s.tidy(); left == 0 && err == nil {
+		s.Say(name + " is larger than --disk-limit, and is not kept")
+	}
 	s.export()
 	if err == nil && !s.Quiet {
 		next := j.next(j.after, j.offset).UTC().Format(time.TimeOnly)
@@ -319,6 +346,9 @@ func (s *service) anyLives(pids []int) bool {
 	here := func(p record.ArmedProcess) bool { return slices.Contains(pids, p.PID) }
 	return err != nil || slices.ContainsFunc(now, here)
 }
+
+// over reports whether a person has ended the service, and with it what it was waiting for.
+func (s *service) over() bool { return s.Await(time.Time{}) }
 
 // words says what recording a job costs.
 func (j *job) words() string {
@@ -346,11 +376,11 @@ func (j *job) free() bool {
 	return false
 }
 
-// tidy removes windows that are too many.
-func (s *service) tidy() {
-	if _, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep); err != nil {
-		s.once("old windows are not removed: " + err.Error())
-	}
+// tidy removes windows that are too many, and returns how many are left.
+func (s *service) tidy() (left int) {
+	left, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep)
+	s.trouble("old windows are not removed", err)
+	return left
 }
 
 // export hands out the metrics of all jobs.
@@ -369,12 +399,11 @@ func (s *service) export() {
 		j.steps(l)
 		j.export(l)
 		if err := l.Read(j.metrics); err != nil {
-			s.once(err.Error())
+			j.metrics = ""
+			s.Say(fmt.Sprintf("%s: %v", j.name, err))
 		}
 	}
-	if err := s.Export(m); err != nil {
-		s.once("metrics are not written: " + err.Error())
-	}
+	s.trouble("metrics are not written", s.Export(m))
 }
 
 // steps adds the mean time of a step of a job's processes.
@@ -396,10 +425,14 @@ func (j *job) steps(l *prometheus.Labelled) {
 	}
 }
 
-// once says what has not been said yet.
-func (s *service) once(line string) {
-	if !s.said[line] && len(s.said) < 100 {
-		s.said[line] = true
-		s.Say(line)
+// trouble says what goes wrong, unless it did already at the last try.
+func (s *service) trouble(what string, err error) {
+	text := ""
+	if err != nil {
+		text = what + ": " + err.Error()
 	}
+	if text != "" && text != s.said[what] {
+		s.Say(text)
+	}
+	s.said[what] = text
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cudatrace/cudatrace/convert/prometheus"
 	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/must"
+	"github.com/cudatrace/cudatrace/record/procfs"
 )
 
 // A program is one of a machine's: it does steps, which take longer while it is recorded.
@@ -47,6 +48,10 @@ type machine struct {
 	clock    time.Duration                   // of its steps so far
 	fail     func(window int) error          // of recording
 	full     func(window int) error          // of converting
+	refuse   func(window int) error          // to record
+	refused  int
+	unread   func() bool // metrics cannot be written
+	blind    bool        // every second look at processes fails
 	windows  []recorded
 	said     []string
 	costs    []told
@@ -132,7 +137,7 @@ func (m *machine) Armed() (list []record.ArmedProcess, err error) {
 	for _, p := range m.programs {
 		if m.lives(p) {
 			list = append(list, record.ArmedProcess{
-				PID: p.pid, Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
+				PID: p.pid, Start: procfs.StartTime(p.from), Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
 			})
 		}
 	}
@@ -149,6 +154,12 @@ func (m *machine) Steps(pid int) (s record.Steps, ok bool) {
 }
 
 func (m *machine) Record(pids []int, base string) (string, error) {
+	if m.refuse != nil {
+		if err := m.refuse(len(m.windows) + m.refused); err != nil {
+			m.refused++
+			return "", err
+		}
+	}
 	w := recorded{at: m.now, clock: m.Now(), base: base, pids: pids}
 	m.pass(2*time.Second+starting, pids)
 	w.until = m.now
@@ -174,6 +185,9 @@ func (m *machine) Export(metrics *prometheus.Metrics) error {
 	var text strings.Builder
 	err := metrics.Write(&text)
 	m.metrics = text.String()
+	if m.unread != nil && m.unread() {
+		return errors.New("no space left on device")
+	}
 	if _, after, found := strings.Cut(m.metrics, "cudatrace_watch_cost_ratio{job=\"pid-7\"} "); found {
 		var c told
 		_, rest, _ := strings.Cut(m.metrics, "cudatrace_watch_cost_error_ratio{job=\"pid-7\"} ")
@@ -215,6 +229,9 @@ func (m *machine) Threads(int) map[string]int { return map[string]int{"running":
 func (m *machine) Stuck(pids []int) map[int]string {
 	if m.asked++; m.asked == 1 {
 		m.first = m.now
+	}
+	if m.blind && m.asked%2 == 0 {
+		return nil
 	}
 	why := make(map[int]string)
 	for _, p := range m.programs {
@@ -269,6 +286,63 @@ func TestBudget(t *testing.T) {
 		if said != (p.step > 0) {
 			t.Errorf("%s: a cost is exported: %t\n%s", name, said, m.metrics)
 		}
+	}
+}
+
+// Windows that could not begin cost nothing, and say nothing of the cost of others.
+func TestBudgetOfRefused(t *testing.T) {
+	t.Parallel()
+	p := &program{pid: 7, step: 50 * time.Millisecond, slower: 6}
+	m := &machine{t: t, programs: []*program{p}, refuse: func(window int) error {
+		if window%9 > 3 {
+			return errors.New("no space left on device")
+		}
+		return nil
+	}}
+	m.run(t, 8*time.Hour, Options{Quiet: true})
+	if cost, told := p.done/float64(8*time.Hour), m.costs[len(m.costs)-1]; cost > 0.01 || told.cost < cost {
+		t.Errorf("%d windows, %d refused: they cost %.2f %%, exported is %v", len(m.windows), m.refused, 100*cost, told)
+	}
+}
+
+// Where the windows of all jobs do not fit into the time, jobs take turns.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t}
+	const jobs = 45
+	for n := range jobs {
+		m.programs = append(m.programs, &program{pid: n + 1, step: 100 * time.Millisecond, slower: 1})
+	}
+	m.run(t, 12*time.Minute, Options{Keep: 1})
+	for n := range jobs {
+		if got := len(m.moments(n + 1)); got < len(m.windows)/jobs-1 {
+			t.Errorf("job %d has %d of %d windows", n, got, len(m.windows))
+		}
+	}
+}
+
+// A window that is larger than the disk limit is not kept, and a line says so.
+func TestLargeWindow(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1}}, end: time.Hour, folder: t.TempDir()}
+	o := Options{Folder: m.folder, Every: time.Minute, For: 2 * time.Second, Budget: 1, DiskLimit: 4096, Quiet: true}
+	must.Do(t, Run(o, m))
+	left, err := os.ReadDir(m.folder)
+	if len(left) > 0 || err != nil || len(m.said) != len(m.windows) || !strings.HasPrefix(m.said[0], "pid-1-") ||
+		!strings.HasSuffix(m.said[0], " is larger than --disk-limit, and is not kept") {
+		t.Errorf("left are %v, %v; it said %q", left, err, m.said)
+	}
+}
+
+// What goes wrong all the time is said once, and again when it comes again.
+func TestTrouble(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t, programs: []*program{{pid: 1}}}
+	m.unread = func() bool { return m.now/time.Hour%2 == 1 }
+	m.run(t, 4*time.Hour, Options{Quiet: true})
+	const text = "metrics are not written: no space left on device"
+	if !slices.Equal(m.said, []string{text, text}) {
+		t.Errorf("it said %q", m.said)
 	}
 }
 
@@ -411,10 +485,10 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	n := len(m.windows)
-	if n < 140 || killed != n/10 || full != (n+8)/10 {
+	if n < 130 || killed != n/10 || full != (n+8)/10 {
 		t.Errorf("%d windows, %d killed, %d without room", n, killed, full)
 	}
-	if first, second := len(m.moments(1)), len(m.moments(2)); first < 50 || second < 80 {
+	if first, second := len(m.moments(1)), len(m.moments(2)); first < 50 || second < 75 {
 		t.Errorf("%d and %d windows", first, second)
 	}
 	if strings.Contains(m.metrics, `"pid-1"`) || !strings.Contains(m.metrics, `cudatrace_watch_failed_windows_total{job="pid-2"}`) {
@@ -530,8 +604,13 @@ func TestStandstill(t *testing.T) {
 			}
 		}
 	}
+	m := &machine{t: t, blind: true, programs: []*program{{pid: 7, stops: time.Hour}}}
+	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) != 1 || m.asked%2 != 0 || m.asked > 62 ||
+		!strings.Contains(m.metrics, "cudatrace_watch_stuck_processes{job=\"pid-7\"} 1\n") {
+		t.Errorf("%d looks, it said %q\n%s", m.asked, m.said, m.metrics)
+	}
 	// Of several GPUs, those count whose processes NVML names.
-	m := &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
+	m = &machine{t: t, hidden: true, programs: []*program{{pid: 1, stops: time.Hour}, {pid: 2, from: 10}}}
 	if m.run(t, 2*time.Hour, Options{Quiet: true}); len(m.said) > 0 {
 		t.Errorf("it said %q", m.said)
 	}
@@ -568,6 +647,10 @@ func TestEnd(t *testing.T) {
 	m.run(t, 5*time.Hour, Options{PIDs: []int{1}})
 	if m.now > time.Hour+time.Minute || len(m.moments(2)) > 0 || len(m.moments(1)) == 0 {
 		t.Errorf("at %s after %v", m.now, m.windows)
+	}
+	m = &machine{t: t, programs: []*program{{pid: 1, until: time.Hour}, {pid: 1, from: time.Hour}}}
+	if m.run(t, 5*time.Hour, Options{PIDs: []int{1}}); m.now > time.Hour+time.Minute {
+		t.Errorf("it went on to %s with another process of the PID", m.now)
 	}
 	m = &machine{t: t, programs: []*program{{pid: 1}}}
 	if m.run(t, 5*time.Hour, Options{Windows: 3}); len(m.windows) != 3 {
@@ -642,12 +725,12 @@ func TestTidy(t *testing.T) {
 	if err != nil || len(list) != 6 {
 		t.Fatalf("%d windows, %v", len(list), err)
 	}
-	if removed, err := tidy(folder, set, 1<<30, 4); removed != 2 || err != nil {
-		t.Errorf("removed %d, %v", removed, err)
+	if left, err := tidy(folder, set, 1<<30, 4); left != 4 || err != nil {
+		t.Errorf("%d are left, %v", left, err)
 	}
 	list, _ = windows(folder, set)
-	if removed, err := tidy(folder, set, list[3].bytes+list[2].bytes, 0); removed != 2 || err != nil {
-		t.Errorf("removed %d, %v", removed, err)
+	if left, err := tidy(folder, set, list[3].bytes+list[2].bytes, 0); left != 2 || err != nil {
+		t.Errorf("%d are left, %v", left, err)
 	}
 	var left []string
 	entries, err := os.ReadDir(folder)
