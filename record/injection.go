@@ -131,11 +131,14 @@ func (s *session) stopLibraries() {
 	}
 }
 
+// Stays is in the line about a process that Options.Detach could not take CUPTI out of.
+const Stays = ": CUPTI stays in it"
+
 // detachCUPTI takes CUPTI out of the processes, and says of which it could not.
 func (s *session) detachCUPTI() {
 	failed := s.server.FinalizeAll()
 	for _, pid := range slices.Sorted(maps.Keys(failed)) {
-		s.report.remark(pid, fmt.Sprintf("process %d: CUPTI stays in it, and makes launches slower until it ends: %s", pid,
+		s.report.remark(pid, fmt.Sprintf("process %d%s, and makes launches slower until it ends: %s", pid, Stays,
 			errno.Words(failed[pid])))
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/cudatrace/cudatrace/convert"
+	"github.com/cudatrace/cudatrace/record"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/procfs"
 )
@@ -204,6 +205,12 @@ func TestArmedGraphs(t *testing.T) {
 		}
 		p.tell(t, "graph 2")
 	}
+	w := watchPrograms(t, filepath.Join(t.TempDir(), "windows"), []string{"--detach"}, p)
+	must.Wait(t, func() bool { return strings.Contains(contents(t, w.stderr), record.Stays) }, func() string {
+		return "watch does not say that CUPTI stays: " + contents(t, w.stderr)
+	})
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	w.end(t)
 	p.end(t, "told failed=0 children=0", "counts kernels=14 copies=11 sets=1")
 }
 

@@ -400,6 +400,11 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		err = <-ended
 	}
+	for line := range strings.Lines(string(complaint.text)) {
+		if strings.Contains(line, record.Stays) && !m.quiet {
+			m.con.Say(strings.TrimPrefix(strings.TrimSpace(line), "cudatrace: "))
+		}
+	}
 	said = complaint.last()
 	if ctx.Err() != nil {
 		return said, fmt.Errorf("%s took longer than %s", args[0], m.length+slack)
