@@ -92,24 +92,6 @@ func pages(t *testing.T) (list []string) {
 	return list
 }
 
-// TestDocsHaveNames: what a person searches for is in docs, under the name that others gave it.
-func TestDocsHaveNames(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	for _, page := range pages(t) {
-		text.WriteString(readRepository(t, page))
-	}
-	for _, name := range []string{
-		"ERR_NVGPUCTRPERM", "CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "docker run --gpus all",
-		"phemeral container", "idecar",
-		"Slurm", "vLLM", "SGLang", "DataLoader", "CAP_SYS_ADMIN", "SYS_PTRACE", "seccomp", "kubectl debug",
-	} {
-		if !strings.Contains(text.String(), name) {
-			t.Errorf("docs does not name %s", name)
-		}
-	}
-}
-
 // shownBy is a test in SECURITY.md.
 var shownBy = regexp.MustCompile("^`([\\w/]+_test\\.go):((?:Test|Fuzz)\\w+)`$")
 
@@ -247,29 +229,6 @@ func TestVariablesAreDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("variables (-recorder +docs/metadata.md):\n%s", diff)
-	}
-}
-
-// TestGitAttributes checks that each pattern of .gitattributes matches a file, and that every
-// file that a generator has signed is marked as generated.
-func TestGitAttributes(t *testing.T) {
-	t.Parallel()
-	if git(t, "rev-parse", "--show-toplevel") == "" {
-		t.Skip("this is no git repository")
-	}
-	for line := range strings.Lines(readRepository(t, ".gitattributes")) {
-		pattern, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if pattern == "" || pattern == "#" {
-			continue
-		}
-		if git(t, "ls-files", "--", pattern) == "" {
-			t.Errorf("no file matches %s", pattern)
-		}
-	}
-	for path := range strings.FieldsSeq(git(t, "grep", "-l", "-E", "^(//|#|[*]) Code generated ")) {
-		if !strings.HasSuffix(git(t, "check-attr", "linguist-generated", "--", path), ": true\n") {
-			t.Errorf("%s is generated: .gitattributes does not say so", path)
-		}
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cudatrace/cudatrace/record/cudaapi"
 	"github.com/cudatrace/cudatrace/record/must"
 	"github.com/cudatrace/cudatrace/record/pythontest"
 )
@@ -208,18 +207,4 @@ func sourceText(t *testing.T) string {
 		}))
 	}
 	return all.String()
-}
-
-// TestCommandsFunctions holds what docs/commands.md says of the default set against the table.
-func TestCommandsFunctions(t *testing.T) {
-	t.Parallel()
-	inDefault := make(map[string]bool)
-	for _, f := range cudaapi.Functions(cudaapi.Default) {
-		inDefault[f.Name] = true
-	}
-	for _, name := range []string{"cudaGetDevice", "cudaGetLastError", "cudaEventQuery"} {
-		if inDefault[name] {
-			t.Errorf("docs/commands.md says that %s is not recorded by default", name)
-		}
-	}
 }

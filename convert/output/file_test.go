@@ -71,87 +71,27 @@ func makeFile(path string, write func(io.Writer) error) error {
 
 var errWrite = errors.New("out of events")
 
-// TestFile makes the file x in a folder, and once fails to.
+// A file that cannot be written leaves the earlier one, and one that grows does, too. Package outfile has tests of names.
 func TestFile(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		before, after map[string]string
-		err           string // also of the attempt that succeeds
-	}{
-		"a new file": {nil, map[string]string{"x": "new"}, ""},
-		"in place of another": {
-			map[string]string{"x": "old", "y": "y"}, map[string]string{"x": "new", "y": "y"}, ""},
-		"through a link": {
-			map[string]string{"x": "-> y", "y": "old"}, map[string]string{"x": "-> y", "y": "new"}, ""},
-		"in place of a link to nothing": {
-			map[string]string{"x": "-> y"}, map[string]string{"x": "new"}, ""},
-		"in place of a folder": {
-			map[string]string{"x/": ""}, map[string]string{"x/": ""}, ": a folder of that name is in the way"},
-		"in place of a link to a folder": {
-			map[string]string{"x": "-> y", "y/": ""}, map[string]string{"x": "-> y", "y/": ""}, ": a folder of that name is in the way"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := folder(t, c.before)
-			path := filepath.Join(dir, "x")
-			err := makeFile(path, func(w io.Writer) error {
-				io.WriteString(w, "half of it")
-				return errWrite
-			})
-			want := ": out of events"
-			if c.err != "" {
-				want = c.err
-			}
-			if got := fmt.Sprint(err); got != "cannot write "+path+want {
-				t.Errorf("a failure is told as %q, want %q", got, want)
-			}
-			sameFolder(t, "a failure", dir, c.before)
-
-			err = makeFile(path, func(w io.Writer) error {
-				during := contents(t, dir)
-				for name, text := range c.before {
-					if during[name] != text {
-						t.Errorf("while the new file grows %s is %q", name, during[name])
-					}
-				}
-				_, err := io.WriteString(w, "new")
-				return err
-			})
-			if c.err == "" && err != nil || c.err != "" && fmt.Sprint(err) != "cannot write "+path+c.err {
-				t.Errorf("the error is %v", err)
-			}
-			sameFolder(t, "success", dir, c.after)
-		})
-	}
-}
-
-func sameFolder(t *testing.T, after, dir string, want map[string]string) {
-	t.Helper()
-	if got := contents(t, dir); fmt.Sprint(got) != fmt.Sprintf("%v", nonNil(want)) {
-		t.Errorf("after %s the folder has %q, want %q", after, got, want)
-	}
-}
-
-func nonNil(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
-}
-
-// A file whose name is taken while it grows gets a number.
-func TestFileNameIsTaken(t *testing.T) {
-	t.Parallel()
-	dir := folder(t, nil)
+	dir := folder(t, map[string]string{"x": "old"})
 	path := filepath.Join(dir, "x")
 	err := makeFile(path, func(w io.Writer) error {
-		_, err := io.WriteString(w, "new")
-		return errors.Join(err, os.Mkdir(path, 0o755))
+		io.WriteString(w, "half of it")
+		return errWrite
 	})
-	if err != nil {
-		t.Errorf("the error is %v", err)
+	if got, want := fmt.Sprint(err), "cannot write "+path+": out of events"; got != want {
+		t.Errorf("a failure is told as %q, want %q", got, want)
 	}
-	sameFolder(t, "the end", dir, map[string]string{"x/": "", "x-2": "new"})
+	goldentest.Same(t, map[string]string{"x": "old"}, contents(t, dir), "after a failure")
+	must.Do(t, makeFile(path, func(w io.Writer) error {
+		if during := contents(t, dir); during["x"] != "old" {
+			t.Errorf("while the new file grows there are %q", during)
+		}
+		_, err := io.WriteString(w, "new")
+		return err
+	}))
+	goldentest.Same(t, map[string]string{"x": "new"}, contents(t, dir), "after success")
 }
 
 func TestFileWithoutFolder(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,9 +19,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-)
 
-const remedy = "run `make tools` in the root of the repository (it needs Node.js 20 or newer)"
+	"github.com/cudatrace/cudatrace/record/must"
+)
 
 // A Row is a row of a query's result by column name. A value is an int64,
 // a float64, a string, a []byte or nil (SQL's NULL).
@@ -60,15 +59,9 @@ const mostReused = 4 << 20
 // is not possible, also when Node.js or the trace processor is missing.
 func Open(t testing.TB, path string) *Trace {
 	t.Helper()
-	script, err := findScript()
+	script := findScript(t)
+	path, err := filepath.Abs(path)
 	if err != nil {
-		t.Fatalf("trace processor: %v: %s", err, remedy)
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		t.Fatalf("trace processor: node is not in PATH: %s", remedy)
-	}
-	if path, err = filepath.Abs(path); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
@@ -76,7 +69,7 @@ func Open(t testing.TB, path string) *Trace {
 	tr := &Trace{t: t, path: path}
 	if tr.processor = takeIdle(small); tr.processor != nil {
 		tr.send(map[string]string{"load": path})
-	} else if tr.processor, err = startProcessor(exec.Command(node, script, "--serve", path)); err != nil {
+	} else if tr.processor, err = startProcessor(exec.Command("node", script, path)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -111,27 +104,18 @@ func takeIdle(small bool) (p *processor) {
 	return p
 }
 
-// findScript looks for the script from the working folder of the test upwards.
-func findScript() (string, error) {
-	folder, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		tools := filepath.Join(folder, "testdata", "traceprocessor")
-		script := filepath.Join(tools, "query.mjs")
+// findScript finds the script from the working folder of the test upwards.
+func findScript(t testing.TB) string {
+	t.Helper()
+	folder := must.Get(os.Getwd())(t)
+	for ; folder != "/"; folder = filepath.Dir(folder) {
+		script := filepath.Join(folder, "testdata", "traceprocessor", "query.mjs")
 		if _, err := os.Stat(script); err == nil {
-			if _, err := os.Stat(filepath.Join(tools, "node_modules")); err != nil {
-				return "", errors.New("it is not installed")
-			}
-			return script, nil
+			return script
 		}
-		up := filepath.Dir(folder)
-		if up == folder {
-			return "", errors.New("testdata/traceprocessor/query.mjs is in no folder above the test's")
-		}
-		folder = up
 	}
+	t.Fatal("testdata/traceprocessor/query.mjs is in no folder above the test's")
+	return ""
 }
 
 // startProcessor runs cmd with pipes to its standard input and output.
@@ -148,7 +132,7 @@ func startProcessor(cmd *exec.Cmd) (*processor, error) {
 	}
 	p.out, p.answers = out, bufio.NewReaderSize(out, 1<<16)
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("node: %w", err)
+		return nil, fmt.Errorf("%w: `make tools` needs Node.js 20 or newer", err)
 	}
 	return p, nil
 }

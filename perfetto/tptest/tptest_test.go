@@ -97,23 +97,3 @@ func TestFailures(t *testing.T) {
 		})
 	}
 }
-
-func TestMissingTools(t *testing.T) {
-	folder := t.TempDir()
-	t.Chdir(folder)
-	open := func(t testing.TB) { Open(t, "t.pftrace") }
-	if said := failures(t, open); !strings.Contains(said, "make tools") {
-		t.Errorf("outside the repository it fails with %q", said)
-	}
-	tools := filepath.Join(folder, "testdata", "traceprocessor")
-	must.Do(t, os.MkdirAll(tools, 0o755))
-	must.Do(t, os.WriteFile(filepath.Join(tools, "query.mjs"), nil, 0o644))
-	if said := failures(t, open); !strings.Contains(said, "not installed") || !strings.Contains(said, "make tools") {
-		t.Errorf("without the package it fails with %q", said)
-	}
-	must.Do(t, os.Mkdir(filepath.Join(tools, "node_modules"), 0o755))
-	t.Setenv("PATH", folder)
-	if said := failures(t, open); !strings.Contains(said, "node is not in PATH") || !strings.Contains(said, "make tools") {
-		t.Errorf("without node it fails with %q", said)
-	}
-}

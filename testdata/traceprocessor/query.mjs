@@ -1,25 +1,18 @@
 // Runs SQL on a Perfetto trace with Perfetto's own trace processor.
 //
-//   node query.mjs TRACE.pftrace < queries
+//   node query.mjs TRACE.pftrace
 //
-// Queries come from standard input: a JSON array of strings, or else one query
-// a line (empty lines and lines that start with -- are left out). One JSON
-// document goes to standard output, an array with an element for each query:
+// loads the trace once and then answers queries while standard input is open: each line is a JSON string with one
+// query, each answer is one line:
 //
 //   {"columns": ["ts", "name"], "rows": [[5184000000000000, "cudaMalloc"]]}
 //
-//   node query.mjs --serve TRACE.pftrace
-//
-// loads the trace once and then answers queries while standard input is open:
-// each line is a JSON string with one query, each answer is one line, either the
-// object above or {"error": "..."}. The line {"ready": true} comes first. A line
-// {"load": "TRACE.pftrace"} puts another trace in place of the one before, and gets
-// {"ready": true} or an error.
+// or {"error": "..."}. The line {"ready": true} comes first. A line {"load": "TRACE.pftrace"} puts another trace in
+// place of the one before, and gets {"ready": true} or an error.
 //
 // Integers are written with all their digits (64 bits: parse them as such),
 // blobs as {"base64": "..."}, NULL as null. The trace may be gzip-compressed.
-// Any other failure is reported on standard error, with exit status 1 and nothing on
-// standard output.
+// Any other failure is reported on standard error, with exit status 1.
 
 import {closeSync, openSync, readFileSync, readSync, statSync} from 'node:fs';
 import {createInterface} from 'node:readline';
@@ -43,7 +36,7 @@ function startBridge(keep) {
     source = readFileSync(new URL('engine_bundle.node.js', folder), 'utf8');
     wasm = readFileSync(new URL('trace_processor.wasm', folder));
   } catch (e) {
-    throw new Failure(`the trace processor is not installed (${e.code}): run install.sh beside this script`);
+    throw new Failure(`the trace processor is not installed (${e.code}): run make tools`);
   }
   class Request {
     open() {}
@@ -69,7 +62,7 @@ function startBridge(keep) {
 async function startEngine(keep) {
   const worker = startBridge(keep);
   const {EngineBase} = await import(new URL('engine.mjs', folder)).catch((e) => {
-    throw new Failure(`the trace processor is not installed (${e.code}): run install.sh beside this script`);
+    throw new Failure(`the trace processor is not installed (${e.code}): run make tools`);
   });
   const port = {postMessage: (data) => engine.onRpcResponseBytes(data)};
   class Engine extends EngineBase {
@@ -115,7 +108,7 @@ function cell(value) {
   return JSON.stringify(value);
 }
 
-async function run(engine, sql, betweenRows) {
+async function run(engine, sql) {
   let result;
   try {
     result = await engine.query(sql);
@@ -127,29 +120,7 @@ async function run(engine, sql, betweenRows) {
   for (const row = result.iter({}); row.valid(); row.next()) {
     rows.push('[' + columns.map((c) => cell(row[c])).join(',') + ']');
   }
-  return `{"columns":${JSON.stringify(columns)},"rows":[${rows.join(betweenRows)}]}`;
-}
-
-function parseQueries(text) {
-  if (!text.trimStart().startsWith('[')) {
-    return text.split('\n').map((l) => l.trim()).filter((l) => l && !l.startsWith('--'));
-  }
-  let queries;
-  try {
-    queries = JSON.parse(text);
-  } catch (e) {
-    throw new Failure(`standard input: not a JSON array: ${e.message}`);
-  }
-  if (!queries.every((q) => typeof q === 'string')) {
-    throw new Failure('standard input: the JSON array must hold strings only');
-  }
-  return queries;
-}
-
-async function batch(engine, queries) {
-  const results = [];
-  for (const sql of queries) results.push(await run(engine, sql, ',\n'));
-  await print(`[${results.join(',\n')}]`);
+  return `{"columns":${JSON.stringify(columns)},"rows":[${rows.join(',')}]}`;
 }
 
 async function reload(engine, path) {
@@ -164,7 +135,7 @@ async function serve(engine) {
   await print(ready);
   for await (const line of createInterface({input: process.stdin})) {
     const request = JSON.parse(line);
-    const answer = typeof request === 'string' ? run(engine, request, ',') : reload(engine, request.load).then(() => ready);
+    const answer = typeof request === 'string' ? run(engine, request) : reload(engine, request.load).then(() => ready);
     await print(await answer.catch((e) => {
       if (e instanceof Failure) return JSON.stringify({error: e.message});
       throw e;
@@ -177,16 +148,13 @@ function print(line) {
 }
 
 async function main(args, keep) {
-  const serving = args[0] === '--serve';
-  if (args.length !== (serving ? 2 : 1)) throw new Failure('usage: node query.mjs [--serve] TRACE.pftrace < queries');
-  const queries = serving ? [] : parseQueries(readFileSync(0, 'utf8'));
-  if (!serving && queries.length === 0) throw new Failure('standard input: no query');
-  const trace = open(args.at(-1));
+  if (args.length !== 1) throw new Failure('usage: node query.mjs TRACE.pftrace');
+  const trace = open(args[0]);
   // Optimising the WebAssembly takes longer than a small trace without optimisation.
   if (trace.size < optimiseFromBytes) setFlagsFromString('--liftoff-only');
   const engine = await startEngine(keep);
   await load(engine, trace);
-  await (serving ? serve(engine) : batch(engine, queries));
+  await serve(engine);
 }
 
 const log = [];
