@@ -159,7 +159,8 @@ func TestWatchEnds(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		syscall.Kill(working, syscall.SIGCONT) // it may have been killed
 		code, said := w.end(t), contents(t, w.stderr)
-		if code != 0 || command != "record " && len(w.logs(t)) == 0 || strings.Contains(said, "no window") || strings.Contains(said, "killed") ||
+		lost := command != "record " && len(w.logs(t)) == 0
+		if code != 0 || lost || strings.Contains(said, "no window") || strings.Contains(said, "killed") ||
 			strings.Contains(said, "interrupted") {
 			t.Errorf("%s: exit code %d, windows %v, it said\n%s", command, code, w.logs(t), said)
 		}

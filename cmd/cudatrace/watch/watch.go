@@ -265,7 +265,8 @@ func (s *service) first() (next *job, at time.Time) {
 		if can.Before(now) {
 			can = now
 		}
-		if next == nil || cmp.Or(can.Compare(soonest), cmp.Compare(j.ended, next.ended), cmp.Compare(j.name, next.name)) < 0 {
+		if next == nil ||
+			cmp.Or(can.Compare(soonest), cmp.Compare(j.ended, next.ended), strings.Compare(j.name, next.name)) < 0 {
 			next, at, soonest = j, t, can
 		}
 	}

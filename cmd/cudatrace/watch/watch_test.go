@@ -137,7 +137,8 @@ func (m *machine) Armed() (list []record.ArmedProcess, err error) {
 	for _, p := range m.programs {
 		if m.lives(p) {
 			list = append(list, record.ArmedProcess{
-				PID: p.pid, Start: procfs.StartTime(p.from), Job: p.job, Family: fmt.Sprint("/tmp/", p.pid), Recorded: p.recorded,
+				PID: p.pid, Start: procfs.StartTime(p.from), Job: p.job, Family: fmt.Sprint("/tmp/", p.pid),
+				Recorded: p.recorded,
 			})
 		}
 	}
