@@ -64,10 +64,14 @@ func (s *Server) FinalizeAll() map[uint32]error {
 	return failed
 }
 
-// door is the state of the library at the door, CT_DOOR_* of inject/wire.h; doorOver if its process has ended.
+// door is the state of the library at the door, CT_DOOR_* of inject/wire.h; doorOver if its process has ended. A process
+// that still waits for GO will come to the door, too.
 func (l *link) door() uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.going && !l.ended {
+		return 0
+	}
 	if l.memory == nil || l.memory.ended() {
 		return doorOver
 	}

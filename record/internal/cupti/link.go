@@ -24,6 +24,7 @@ type link struct {
 	mu      sync.Mutex
 	going   bool          // GO was sent
 	over    bool          // hangUp was called
+	ended   bool          // the connection has: unshare was called
 	memory  *sharedMemory // nil before GO, or if there is none for the process
 	stopped []byte        // contents of the memory when the process was told to stop, nil if it was not
 	waiting [][]byte      // messages to send after GO
@@ -157,6 +158,7 @@ func (l *link) hangUp() {
 func (l *link) unshare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.ended = true
 	if l.memory != nil {
 		l.memory.close()
 		l.memory = nil
