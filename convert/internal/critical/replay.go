@@ -280,8 +280,8 @@ func (r *Replay) thread(w *walk, t *Thread) {
 	}
 }
 
-// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen has
-// the owner of the last one that was seen before a call at the same place.
+// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen
+// has the owner of the last one that was seen before a call at the same place.
 func (t *Thread) blocks(until uint64) (list []activity.Stretch) {
 	if t.History == nil {
 		return nil
