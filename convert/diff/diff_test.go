@@ -284,3 +284,23 @@ func TestOperators(t *testing.T) {
 		}
 	}
 }
+
+// A rank that the others wait for is the same straggler whatever shows it: that it comes late, computes longer, or runs a
+// kernel alone.
+func TestStragglerOfAnyKind(t *testing.T) {
+	t.Parallel()
+	run := func(kind, gpu string, rank int) *Run {
+		return readRun(t, "run", fmt.Sprintf(`{"version": 1, "logs": [{"name": "l", "complete": true}], "ranks": [{"rank": 0}, {"rank": 1}],
+			"findings": [{"name": %q, "gpu": %s, "rank": %d, "title": "slow", "pid": 5}]}`, kind, gpu, rank))
+	}
+	late, longer, alone := run("straggling_rank", "null", 1), run("compute_imbalance", "0", 1), run("odd_kernel", "0", 1)
+	for _, pair := range [][2]*Run{{late, longer}, {longer, late}, {alone, late}} {
+		if got := otherStragglers([]*Run{pair[0]}, []*Run{pair[1]}); len(got) != 0 {
+			t.Errorf("%v", got)
+		}
+	}
+	if got := otherStragglers([]*Run{late, longer}, []*Run{run("odd_kernel", "0", 0)}); len(got) != 2 ||
+		got[0].Text != "BASE has a straggler that NEW has not, in 2 of 2 runs: slow" || got[1].Text != "NEW has a straggler that BASE has not: slow" {
+		t.Errorf("%v", got)
+	}
+}

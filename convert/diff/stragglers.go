@@ -2,6 +2,7 @@ package diff
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,53 +20,49 @@ func otherStragglers(base, new []*Run) (all []Problem) {
 	}) {
 		return nil
 	}
-	for _, key := range stragglersOf(slices.Concat(base, new)) {
-		a, b := runsWith(base, key), runsWith(new, key)
-		switch {
-		case len(a) > 0 && len(b) == 0:
-			all = append(all, Problem{
-				straggling, "BASE has a straggler that NEW has not" + inRuns(a, base) + ": " +
-					a[0].reports[findings].rows[key].label,
-			})
-		case len(b) > 0 && len(a) == 0:
-			all = append(all, Problem{
-				straggling, "NEW has a straggler that BASE has not" + inRuns(b, new) + ": " +
-					b[0].reports[findings].rows[key].label,
-			})
+	was, is := stragglersOf(base), stragglersOf(new)
+	only := func(with, without string, has, lacks map[string][]string, of []*Run) {
+		for _, who := range slices.Sorted(maps.Keys(has)) {
+			if lacks[who] == nil {
+				all = append(all, Problem{straggling, with + " has a straggler that " + without + " has not" +
+					inRuns(has[who], of) + ": " + has[who][0]})
+			}
+		}
+	}
+	only("BASE", "NEW", was, is, base)
+	only("NEW", "BASE", is, was, new)
+	return all
+}
+
+// stragglersOf are the findings about stragglers, one for each run that has the straggler: by rank, whatever shows
+// it, or by host.
+func stragglersOf(runs []*Run) map[string][]string {
+	all := make(map[string][]string)
+	for _, r := range runs {
+		if r.reports[findings] == nil {
+			continue
+		}
+		seen := make(map[string]bool)
+		for _, key := range slices.Sorted(maps.Keys(r.reports[findings].rows)) {
+			kind, who, _ := strings.Cut(key, "\x00")
+			switch kind {
+			case "compute_imbalance", "odd_kernel", "straggling_rank":
+				who = who[strings.LastIndexByte(who, 0)+1:] // the rank, without the GPU
+			case "straggling_host":
+				who = key
+			default:
+				continue
+			}
+			if !seen[who] {
+				seen[who], all[who] = true, append(all[who], r.reports[findings].rows[key].label)
+			}
 		}
 	}
 	return all
 }
 
-// stragglersOf are the keys of the rows about stragglers, sorted.
-func stragglersOf(runs []*Run) (keys []string) {
-	for _, r := range runs {
-		if r.reports[findings] == nil {
-			continue
-		}
-		for key := range r.reports[findings].rows {
-			of := strings.HasPrefix(key, "straggling_") || strings.HasPrefix(key, "compute_imbalance")
-			if of && !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// runsWith are the runs that have a finding.
-func runsWith(runs []*Run, key string) (with []*Run) {
-	for _, r := range runs {
-		if all := r.reports[findings]; all != nil && all.rows[key] != nil {
-			with = append(with, r)
-		}
-	}
-	return with
-}
-
 // inRuns says in how many of several runs.
-func inRuns(with, of []*Run) string {
+func inRuns(with []string, of []*Run) string {
 	if len(of) == 1 {
 		return ""
 	}

@@ -280,25 +280,31 @@ func (r *Replay) thread(w *walk, t *Thread) {
 	}
 }
 
-// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen has
-// the owner of the last one that was seen before a call at the same place.
+// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen
+// was a wait for a lock of another thread if the last one before a call at the same place that was seen was, and lasted
+// half as long.
 func (t *Thread) blocks(until uint64) (list []activity.Stretch) {
 	if t.History == nil {
 		return nil
 	}
 	list = t.History.Blocks(0, until)
-	seen, next := make(map[uint32]*activity.Owner), 0
+	if len(t.process.threads) < 2 {
+		return list
+	}
+	seen, next := make(map[uint32]activity.Stretch), 0
 	for i := range list {
 		b := &list[i]
 		for next < t.kept && t.calls.at(next).start < b.End {
 			next++
 		}
-		switch place := t.comesTo(next); {
+		place := t.comesTo(next)
+		switch s := seen[place]; {
 		case b.Owner == nil:
 		case b.Owner.OwnerKind == activity.Waited:
-			seen[place] = b.Owner
-		case b.Owner.OwnerKind == activity.WasBlocked && seen[place] != nil:
-			b.Owner = seen[place]
+			seen[place] = *b
+		case b.Owner.OwnerKind == activity.WasBlocked && s.Owner != nil && s.Owner.By == timeline.SomeLock &&
+			2*(s.End-s.Start) >= b.End-b.Start:
+			b.Owner = s.Owner
 		}
 	}
 	return list
