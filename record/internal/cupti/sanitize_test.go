@@ -67,6 +67,10 @@ func TestOperatorsSanitized(t *testing.T) {
 				// A sanitizer stands before dlopen: the path that the simulated libraries have for one another is not seen.
 				// They keep what they allocate.
 				env = append(env, "LD_LIBRARY_PATH="+filepath.Join(dir, "lib"), "ASAN_OPTIONS=exitcode=55:detect_leaks=0")
+				// Nor does one see what orders their threads: they are not built for it.
+				theirs := filepath.Join(t.TempDir(), "suppressed")
+				must.Do(t, os.WriteFile(theirs, []byte("called_from_lib:libcuda.so\n"), 0o600))
+				env = append(env, "TSAN_OPTIONS=exitcode=55:atexit_sleep_ms=100:suppressions="+theirs)
 			}
 			s := newStage(t, o, GoConfig{Callers: true, Python: true, Torch: true})
 			ended := make(chan struct{})
