@@ -162,11 +162,20 @@ static ct_result take(void)
 	return r;
 }
 
+/* Without callbacks: nobody would tell of graphs while the records of work are off, as they are at first with --delay. */
+static void miss_graphs(void)
+{
+	if (ct_switched_late() && !ct_switch_is_on())
+		ct_graph_seen();
+}
+
 /* Called once, when records are on, and only where a profiler of the program's would be met. */
 void ct_memory_start(const struct ct_cupti *api)
 {
-	if (functions_kept == 0 && !ct_switched_late())
+	if (functions_kept == 0) {
+		miss_graphs();
 		return;
+	}
 	cupti = api;
 	number(api);
 	ct_lock(&subscribing);
@@ -175,13 +184,14 @@ void ct_memory_start(const struct ct_cupti *api)
 	if (r == 0)
 		return;
 	unsubscribe();
-	if (functions_kept > 0)
-		ct_queue_note(1, "allocated memory is not recorded: CUPTI refuses its callbacks, perhaps to another tool in the program");
+	miss_graphs();
+	ct_queue_note(1, "allocated memory is not recorded: CUPTI refuses its callbacks, perhaps to another tool in the program");
 }
 
 /* A profiler would find no subscription, and we could not tell. */
 void ct_memory_refuse(void)
 {
+	miss_graphs();
 	if (functions_kept > 0)
 		ct_queue_note(1, "allocated memory is not recorded: the process may not change the table of symbols of libcupti");
 }
@@ -190,7 +200,7 @@ void ct_memory_refuse(void)
 static void count_missed(void)
 {
 	uint64_t since = atomic_exchange(&given, 0);
-	if (since != 0 && functions_kept > 0)
+	if (since != 0)
 		ct_queue_lost(CT_LOST_MEMORY, &(struct ct_loss){.count = 1, .from = since, .to = ct_now()});
 }
 
@@ -201,8 +211,7 @@ static void give(bool for_good)
 		atomic_store(&over, true);
 	if (unsubscribe()) {
 		atomic_store(&given, ct_now());
-		if (functions_kept > 0)
-			ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
+		ct_queue_note(1, "allocated memory is not recorded while a profiler in the program has CUPTI's callbacks");
 	}
 }
 
