@@ -176,7 +176,7 @@ func watchOptions(c *cli.Context, con *console.Console) (o watch.Options, m *wat
 	o.Budget = share / 100
 	m = &watched{
 		con: con, length: o.For, calls: c.String("calls"), detach: c.Bool("detach"), metrics: c.String("prometheus"),
-		signals: interrupts(), quiet: o.Quiet,
+		signals: interrupts(), quiet: o.Quiet, stays: map[string]bool{},
 	}
 	switch {
 	case c.Args().Present():
@@ -222,6 +222,7 @@ type watched struct {
 	monitor *gpumetrics.Monitor // nil before the first look
 	unknown string              // why nothing is known of GPUs, as was said
 	quiet   bool
+	stays   map[string]bool // lines about processes that CUPTI stays in, which each window has
 }
 
 func (m *watched) Now() time.Time                        { return time.Now().Round(0) }
@@ -401,8 +402,9 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 		err = <-ended
 	}
 	for line := range strings.Lines(string(complaint.text)) {
-		if strings.Contains(line, record.Stays) && !m.quiet {
+		if strings.Contains(line, record.Stays) && !m.stays[line] && !m.quiet {
 			m.con.Say(strings.TrimPrefix(strings.TrimSpace(line), "cudatrace: "))
+			m.stays[line] = true
 		}
 	}
 	said = complaint.last()

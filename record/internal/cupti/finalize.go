@@ -38,7 +38,7 @@ var (
 	errLocked   = errors.New("a thread that was stopped held a lock that CUPTI may need")
 	errRefused  = errors.New("cuptiFinalize failed, or another tool uses CUPTI")
 	errSlow     = errors.New("cuptiFinalize did not return in time, and the program's threads went on: it may crash")
-	errGraphs   = errors.New("CUDA graphs that were launched while it was recorded would fail without CUPTI")
+	errGraphs   = errors.New("CUDA graphs that were, or may have been, launched while it was recorded would fail without CUPTI")
 	errStarved  = errors.New("CUPTI waited for something else, too")
 )
 
@@ -147,6 +147,8 @@ func (l *link) finalizeStopped() error {
 		return errSlow
 	case doorDone:
 		return nil
+	case doorGraphs:
+		return errGraphs
 	}
 	return errRefused
 }

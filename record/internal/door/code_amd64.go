@@ -3,6 +3,7 @@ package door
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -83,7 +84,8 @@ func (r *region) image(pid int) *elfsym.Image {
 }
 
 var (
-	cudaNames = []string{"libcuda.so", "libcudart", "libcupti", "libnvidia-", "libnvperf", "libcudatrace", "recording-"}
+	cudaNames = []string{"libcuda.so", "libcudart", "libcupti", "libnvidia-", "libnvperf", "libcudatrace"}
+	ownCopy   = regexp.MustCompile(`^recording-\d+-\d+\.so`) // of the injected library
 	lockNames = []string{"libc.so", "libc-", "libpthread", "ld-", "libjemalloc", "libtcmalloc", "libmimalloc"}
 )
 
@@ -91,7 +93,7 @@ func kindOf(path string) kind {
 	name := filepath.Base(path)
 	begins := func(prefix string) bool { return strings.HasPrefix(name, prefix) }
 	switch {
-	case slices.ContainsFunc(cudaNames, begins):
+	case slices.ContainsFunc(cudaNames, begins) || ownCopy.MatchString(name):
 		return cuda
 	case slices.ContainsFunc(lockNames, begins):
 		return locks

@@ -145,7 +145,7 @@ func TestLook(t *testing.T) {
 	}
 	for path, want := range map[string]kind{
 		"/usr/lib/libcuda.so.580.1": cuda, "/a/libcupti.so.13": cuda, "/tmp/x/recording-7-1.so": cuda, "/lib/libc.so.6": locks,
-		"/lib64/ld-linux-x86-64.so.2": locks, "/opt/libtorch_cuda.so": program, "": program,
+		"/lib64/ld-linux-x86-64.so.2": locks, "/opt/libtorch_cuda.so": program, "/opt/recording-service": program, "": program,
 	} {
 		if got := kindOf(path); got != want {
 			t.Errorf("%q: %v", path, got)

@@ -2,8 +2,8 @@
  * Does what its standard input says, a line for each: launch N (kernels), fail (an allocation), alloc
  * (1 MiB, which stays), open (an NVTX range, which stays), start (one of another domain), stop (ends it), step N (an NVTX range around N ms), child (a
  * process that uses CUDA and crashes), capture (a graph of a kernel and a copy), graph N (launches of
- * it), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2), profiled (gives it back), keep (looks cuptiSubscribe up,
- * for all later profiles), clock (CUPTI's becomes the processor's counter), subscribed
+ * it), driver N (by the driver's own function), profile (takes CUPTI's one subscription, by cuptiSubscribe_v2 with profile 2),
+ * profiled (gives it back), keep (looks cuptiSubscribe up, for all later profiles), clock (CUPTI's becomes the processor's counter), subscribed
  * (waits until anybody has it), sandbox (enters one that allows everything), exit (as the end of the input does). Answers
  * each line with "done" when the GPU is idle. With --exits its exit handlers last until the input ends, behind CUDA's.
  */
@@ -77,6 +77,14 @@ static void launch_graph(struct work *w, long n)
 		CHECK(cudaGraphLaunch(graph, w->stream));
 }
 
+static void launch_by_driver(struct work *w, long n)
+{
+	int (*launch)(cudaGraphExec_t, cudaStream_t);
+	*(void **)&launch = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGraphLaunch");
+	for (; n > 0; n--, w->issued.kernels++, w->issued.copies++)
+		failed += launch(graph, w->stream) != 0;
+}
+
 static void called(void *user, uint32_t domain, uint32_t id, const void *data)
 {
 	(void)user, (void)domain, (void)id, (void)data;
@@ -148,6 +156,8 @@ static void tell(struct work *w, char **argv, const char *line)
 		step(w, n);
 	else if (sscanf(line, "graph %ld", &n) == 1)
 		launch_graph(w, n);
+	else if (sscanf(line, "driver %ld", &n) == 1)
+		launch_by_driver(w, n);
 	else if (!strcmp(line, "capture\n"))
 		capture(w);
 	else if (!strcmp(line, "profile\n") || sscanf(line, "profile %ld", &n) == 1)

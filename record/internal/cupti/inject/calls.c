@@ -228,7 +228,7 @@ static void call_name(const char *name, char *out, size_t size)
 
 static _Atomic uint32_t names[CT_DOMAINS][CT_CBID_MAX]; /* number of the call's name, 0 for calls not wanted */
 static bool creates_work[CT_DOMAINS][CT_CBID_MAX];      /* of wanted calls; none does when work has no records */
-static bool graph_call[CT_DOMAINS][CT_CBID_MAX]; /* makes a graph ready to run, or launches one; of all calls */
+static CT_KEPT uint64_t graph_calls[CT_DOMAINS][CT_CBID_MAX / 64]; /* bits: makes a graph ready to run, or launches one */
 static bool work_wanted;
 static _Atomic uint32_t calls_wanted;
 static atomic_uint ranges; /* records of calls that begin a range */
@@ -255,7 +255,8 @@ static void want_by_name(const struct ct_cupti *api, uint32_t domain, const stru
 			continue;
 		}
 		misses = 0;
-		graph_call[domain][cbid] = starts_with(name, with_graph, sizeof with_graph / sizeof with_graph[0]);
+		if (starts_with(name, with_graph, sizeof with_graph / sizeof with_graph[0]))
+			graph_calls[domain][cbid / 64] |= 1ull << cbid % 64;
 		want_call(domain, cbid, name, calls);
 	}
 }
@@ -293,23 +294,29 @@ bool ct_wanted_creates_work(uint32_t domain, uint32_t cbid)
 
 bool ct_graph_call(uint32_t domain, uint32_t cbid)
 {
-	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && graph_call[domain][cbid];
+	return domain < CT_DOMAINS && cbid < CT_CBID_MAX && graph_calls[domain][cbid / 64] >> cbid % 64 & 1;
 }
 
 /*
- * Whether CUPTI was on while the program made a graph ready to run, or launched one. Behind cuptiFinalize the GPU writes
- * times for such a graph to memory that is CUPTI's no more, and the program dies of it.
+ * Whether CUPTI was on while the program made a graph ready to run, or launched one: in any recording of the process so far,
+ * also if nobody wanted its records any more. Behind cuptiFinalize the GPU writes times for such a graph to memory that is
+ * CUPTI's no more, and the program dies of it.
  */
-static atomic_bool graph;
+static CT_KEPT atomic_bool own_graphs, *graphs = &own_graphs;
+
+void ct_graphs_of(atomic_bool *process)
+{
+	graphs = process;
+}
 
 void ct_graph_seen(void)
 {
-	atomic_store_explicit(&graph, true, memory_order_relaxed);
+	atomic_store_explicit(graphs, true, memory_order_relaxed);
 }
 
 bool ct_graphs(void)
 {
-	return atomic_load(&graph);
+	return atomic_load(graphs);
 }
 
 /* CUPTI has a record of a call that begins the range to record. */

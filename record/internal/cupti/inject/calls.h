@@ -1,6 +1,7 @@
 #ifndef CT_CALLS_H
 #define CT_CALLS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -36,6 +37,7 @@ uint32_t ct_ranges_begun(void);
 void ct_want_work(void);
 void ct_unwant_work(void);
 bool ct_graph_call(uint32_t domain, uint32_t cbid);
+void ct_graphs_of(atomic_bool *process);
 void ct_graph_seen(void);
 bool ct_graphs(void);
 bool ct_wanted_time(uint64_t start);

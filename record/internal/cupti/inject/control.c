@@ -156,6 +156,10 @@ static void finalize(const struct ct_cupti *api)
 		if (is == CT_DOOR_STOPPED && ct_link_alive()) { /* the threads of the program go on when the recorder dies */
 			touch_locks();
 			if (ct_link_alive() && atomic_compare_exchange_strong(door, &is, CT_DOOR_BEGUN)) {
+				if (ct_graphs()) { /* records that came late told of them */
+					atomic_store(door, CT_DOOR_GRAPHS);
+					return;
+				}
 				bool ended = !ct_client_before(api) && api->finalize() == 0;
 				ct_seen_forget();
 				forgotten = ct_torch_forget() && ended;
@@ -187,8 +191,8 @@ static void detach(enum how_far how_far)
 	if (how_far == UNFLUSHED)
 		ct_complete_start(NULL);
 	ct_link_switching(true);
-	ct_memory_end();
 	ct_disable(api, how_far != UNFLUSHED);
+	ct_memory_end(); /* until then it sees graphs */
 	ct_sender_until(ct_now());
 	if (how_far != UNFLUSHED)
 		ct_flush_now(CT_FINISHED);

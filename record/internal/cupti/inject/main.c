@@ -388,8 +388,7 @@ static bool begin_late(struct ct_meeting *of_process, const struct ct_pool_befor
 	if (follows)
 		ct_pool_after(before);
 	meeting = of_process;
-	if (meeting->graphs)
-		ct_graph_seen();
+	ct_graphs_of(&meeting->graphs);
 	return prepare() && meet(ct_connect(since + wait), of_process, since, wait, &nvtx);
 }
 
@@ -399,7 +398,6 @@ static bool end_late(uint64_t deadline)
 	if (!ct_threads_over(deadline))
 		return false;
 	ct_meeting_begin(meeting);
-	meeting->graphs = ct_graphs();
 	ct_client_end();
 	ct_pool_end();
 	if (ct_finalized())

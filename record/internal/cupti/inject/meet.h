@@ -35,7 +35,7 @@ typedef void (*ct_give_fn)(const struct ct_taker *to);
 struct ct_meeting {
 	_Atomic uint32_t busy;	/* a futex: 1 while a thread of an armed process begins to record, or ends that */
 	_Atomic uint32_t exits; /* 1: exit handlers run */
-	bool graphs; /* see ct_graphs; of all recordings so far */
+	_Atomic bool graphs;	/* see ct_graphs */
 };
 
 bool ct_meeting_begin(struct ct_meeting *m); /* false: exit handlers run */

@@ -1,7 +1,8 @@
 /*
  * What calls allocate and free, where they are not probed. CUPTI calls a subscriber back at both ends of the few functions
  * of the driver that do, and shows it their arguments. CUPTI's records of memory would need no subscription, but they lack
- * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def): they are never on.
+ * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def): they are never on. Likewise it is
+ * told of calls that make graphs ready or launch them, before their records come, which may be never: see calls.c.
  *
  * A process has one subscription, and a profiler in the program may want it: client.c has it given back then, and taken again
  * a while after the profiler has ended: one that tears CUPTI down does so at once.
@@ -24,7 +25,8 @@
 
 static struct ct_function *functions;
 static unsigned functions_kept;
-static uint16_t numbers[CT_CBID_MAX]; /* of the function that a callback is of, from 1 */
+static uint16_t numbers[CT_CBID_MAX]; /* of the function that a callback is of, from 1; or OF_GRAPH */
+#define OF_GRAPH UINT16_MAX
 static const struct ct_cupti *cupti;
 static void *_Atomic subscriber;
 static struct ct_lock subscribing; /* a profiler that subscribes meanwhile waits, or CUPTI would refuse it; no callback takes it */
@@ -90,7 +92,9 @@ static void called(void *user, uint32_t domain, uint32_t cbid, const void *data)
 	(void)user;
 	if (domain != DOMAIN_DRIVER || cbid >= CT_CBID_MAX || !ct_here())
 		return;
-	if (ct_visit(&v) && numbers[cbid] != 0)
+	if (ct_visit(&v) && numbers[cbid] == OF_GRAPH)
+		ct_graph_seen();
+	else if (v.in && numbers[cbid] != 0)
 		see(cbid, data);
 	ct_visit_end(&v);
 }
@@ -120,6 +124,8 @@ static void number(const struct ct_cupti *api)
 			continue;
 		}
 		misses = 0;
+		if (ct_switched_late() && ct_graph_call(DOMAIN_DRIVER, cbid))
+			numbers[cbid] = OF_GRAPH;
 		for (unsigned i = 0; i < functions_kept; i++)
 			if (strcmp(name, functions[i].name) == 0)
 				numbers[cbid] = (uint16_t)(i + 1);
@@ -148,18 +154,28 @@ static ct_result take(void)
 	ct_result r = cupti->subscribe(&fresh, called, NULL);
 	if (r == 0)
 		atomic_store(&subscriber, fresh);
-	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++)
-		if (numbers[cbid] != 0)
-			r = cupti->enable_callback(1, fresh, DOMAIN_DRIVER, cbid);
+	for (uint32_t cbid = 1; r == 0 && cbid < CT_CBID_MAX; cbid++) {
+		ct_result on = numbers[cbid] != 0 ? cupti->enable_callback(1, fresh, DOMAIN_DRIVER, cbid) : 0;
+		r = numbers[cbid] == OF_GRAPH ? 0 : on;
+	}
 	ct_link_switching(false);
 	return r;
+}
+
+/* Without callbacks: nobody would tell of graphs while the records of work are off, as they are at first with --delay. */
+static void miss_graphs(void)
+{
+	if (ct_switched_late() && !ct_switch_is_on())
+		ct_graph_seen();
 }
 
 /* Called once, when records are on, and only where a profiler of the program's would be met. */
 void ct_memory_start(const struct ct_cupti *api)
 {
-	if (functions_kept == 0)
+	if (functions_kept == 0) {
+		miss_graphs();
 		return;
+	}
 	cupti = api;
 	number(api);
 	ct_lock(&subscribing);
@@ -168,12 +184,14 @@ void ct_memory_start(const struct ct_cupti *api)
 	if (r == 0)
 		return;
 	unsubscribe();
+	miss_graphs();
 	ct_queue_note(1, "allocated memory is not recorded: CUPTI refuses its callbacks, perhaps to another tool in the program");
 }
 
 /* A profiler would find no subscription, and we could not tell. */
 void ct_memory_refuse(void)
 {
+	miss_graphs();
 	if (functions_kept > 0)
 		ct_queue_note(1, "allocated memory is not recorded: the process may not change the table of symbols of libcupti");
 }

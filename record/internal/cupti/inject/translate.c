@@ -151,8 +151,6 @@ static void gpu_times(struct batch *b, struct ct_gpu *g, uint64_t start, uint64_
 	if (g->correlation > b->delivery.newest_work)
 		b->delivery.newest_work = g->correlation;
 	b->delivery.awaited += g->correlation <= b->target;
-	if (g->graph != 0)
-		ct_graph_seen();
 	times(b, start, end, &to_start, &to_end);
 	g->start = to_start;
 	g->end = to_end;
@@ -290,8 +288,6 @@ static void put_api(struct batch *b, const unsigned char *r)
 	uint32_t id = ct_wanted_name(domain, u32(r, API_CBID));
 	if (u32(r, API_CBID) == (domain == DOMAIN_DRIVER ? CBID_CUPROFILERSTART : CBID_CUDAPROFILERSTART))
 		ct_range_began();
-	if (ct_graph_call(domain, u32(r, API_CBID)))
-		ct_graph_seen();
 	bool bad = false, counts_devices = domain == DOMAIN_DRIVER && u32(r, API_CBID) == CBID_CUDEVICEGETCOUNT;
 	/* a call that was never asked for, or is ours */
 	if (id == 0 || ct_is_own_call(u32(r, API_TID), fixed(b, u64(r, API_START), &bad), counts_devices))
@@ -475,9 +471,40 @@ static const struct {
 #include "kinds.def"
 };
 
+/* Whether a record is of a graph, or of a call that makes one ready. */
+static bool is_of_graph(const unsigned char *r, size_t left)
+{
+	size_t graph;
+	switch (left >= API_MIN ? u32(r, 0) : 0) {
+	case KIND_RUNTIME:
+		return ct_graph_call(DOMAIN_RUNTIME, u32(r, API_CBID));
+	case KIND_DRIVER:
+		return ct_graph_call(DOMAIN_DRIVER, u32(r, API_CBID));
+	case KIND_CONCURRENT_KERNEL:
+		graph = KERNEL_GRAPH;
+		break;
+	case KIND_MEMCPY:
+		graph = MEMCPY_GRAPH;
+		break;
+	case KIND_MEMCPY2:
+		graph = MEMCPY2_GRAPH;
+		break;
+	case KIND_MEMSET:
+		graph = MEMSET_GRAPH;
+		break;
+	default:
+		return false;
+	}
+	return left >= graph + sizeof(uint32_t) && u32(r, graph) != 0;
+}
+
 static void translate(struct batch *b, const unsigned char *record, size_t left)
 {
 	uint32_t kind = left >= sizeof kind ? u32(record, 0) : 0;
+	if (is_of_graph(record, left))
+		ct_graph_seen();
+	if (!b)
+		return;
 	if (kind >= sizeof table / sizeof table[0] || !table[kind].put)
 		return; /* never asked for */
 	b->left = left;
@@ -487,9 +514,11 @@ static void translate(struct batch *b, const unsigned char *record, size_t left)
 		table[kind].put(b, record);
 }
 
-/* Gives the batch to the queue, with its counts and losses. */
+/* Gives the batch to the queue, with its counts and losses. Of what CUPTI lost, some may have been of graphs. */
 static void batch_end(struct batch *b)
 {
+	if (b->lost[CT_LOST_CUPTI].count + b->lost[CT_LOST_BUFFER].count + b->lost[CT_LOST_UNREADABLE].count > 0)
+		ct_graph_seen();
 	ct_queue_count(&b->counts);
 	ct_delivered_add(&b->delivery);
 	for (int cause = 1; cause < CT_LOST_CAUSES; cause++)
@@ -503,25 +532,29 @@ static void batch_end(struct batch *b)
 #define KERNEL_BYTES 216 /* of CUPTI 13's kernel record, the largest we ask for */
 
 static _Atomic(const struct ct_cupti *) active; /* NULL while records go nowhere */
+static CT_KEPT ct_result (*_Atomic next_record)(uint8_t *buffer, size_t valid, void **record);
 
 /* With NULL, records go nowhere. */
 void ct_complete_start(const struct ct_cupti *api)
 {
 	ct_delivered_start();
+	if (api)
+		atomic_store(&next_record, api->get_next_record);
 	atomic_store(&active, api);
 }
 
-static void read_records(const struct ct_cupti *api, struct batch *b, uint8_t *buffer, size_t valid)
+/* b is NULL for a buffer that nobody wants, and of which no variable may be touched but those that are kept. */
+static void read_records(struct batch *b, uint8_t *buffer, size_t valid)
 {
 	void *record = NULL;
 	ct_result r;
-	while ((r = api->get_next_record(buffer, valid, &record)) == 0) {
+	while ((r = next_record(buffer, valid, &record)) == 0) {
 		const unsigned char *p = record;
 		if (p < buffer || p >= buffer + valid)
 			break;
 		translate(b, p, valid - (size_t)(p - buffer));
 	}
-	if (r != CUPTI_MAX_LIMIT_REACHED)
+	if (b && r != CUPTI_MAX_LIMIT_REACHED)
 		batch_lost(b, CT_LOST_UNREADABLE, 0);
 }
 
@@ -552,7 +585,7 @@ static void read_buffer(const struct ct_cupti *api, void *context, uint32_t stre
 	if (ct_pool_scratch(buffer))
 		count_scratch(&b, valid);
 	else if (valid > 0)
-		read_records(api, &b, buffer, valid);
+		read_records(&b, buffer, valid);
 	count_dropped(api, &b, context, stream);
 	batch_end(&b);
 }
@@ -568,6 +601,10 @@ void ct_complete(void *context, uint32_t stream, uint8_t *buffer, size_t size, s
 		ct_delivered_buffer();
 	if (api && valid <= size)
 		read_buffer(api, context, stream, buffer, valid);
+	else if (ct_pool_scratch(buffer))
+		ct_graph_seen(); /* perhaps */
+	else if (valid > 0 && valid <= size && next_record)
+		read_records(NULL, buffer, valid);
 	if (!ct_pool_scratch(buffer))
 		ct_pool_release(buffer);
 	ct_visit_end(&v);
