@@ -29,7 +29,7 @@ const (
 //
 // What the log does not tell goes on as it was: time outside of calls passes, GPU work that was queued behind an
 // unknown thing is queued as long, and a thread that was blocked by another process, or by a queue of unknown owner, goes
-// on no earlier than it did; one that waited for a lock goes on after the last call that another thread made meanwhile.
+// on no earlier than it did; one that waited for a lock goes on after a call of another thread that ended just before.
 type Replay struct {
 	c       *Collector
 	threads []*Thread
@@ -372,7 +372,7 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 		if to-from < elastic || !isElastic(b.Owner) {
 			continue
 		}
-		if o, k := r.before(t, to); o != nil && b.Owner.By == timeline.SomeLock && o.calls.at(k).end > from {
+		if o, k := r.before(t, to); o != nil && b.Owner.By == timeline.SomeLock && o.calls.at(k).end > max(from, to-elastic) {
 			r.lag[e] -= int64(to - from)
 			r.edge(o.base+2*int32(k)+1, int64(x.start-o.calls.at(k).end))
 		} else {
