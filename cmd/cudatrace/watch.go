@@ -300,6 +300,7 @@ func (m *watched) Await(until time.Time) (over bool) {
 	if !m.over {
 		select {
 		case <-time.After(time.Until(until)):
+			m.over = len(m.signals) > 0 // of two that are ready, select takes any
 		case <-m.signals:
 			m.over = true
 		}
@@ -396,6 +397,7 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err = <-ended:
+		m.over = m.over || len(m.signals) > 0 // which may have ended it, too
 	case <-m.signals: // it ends, too, and what was recorded stays
 		m.over = true
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended

@@ -236,6 +236,18 @@ func TestWatchEndsLooking(t *testing.T) {
 	}
 }
 
+// A signal that has come ends each wait, also one that is over at once.
+func TestWatchAwaits(t *testing.T) {
+	t.Parallel()
+	for range 100 {
+		m := &watched{signals: make(chan os.Signal, 1)}
+		m.signals <- syscall.SIGTERM
+		if !m.Await(time.Time{}) {
+			t.Fatal("it goes on")
+		}
+	}
+}
+
 // A command that takes too long is ended, and that is the reason which is said.
 func TestWatchSlow(t *testing.T) {
 	t.Parallel()

@@ -214,6 +214,7 @@ func (s *service) begin(key string, of []record.ArmedProcess) *job {
 		pace:   pace{budget: s.Budget, every: s.Every, length: s.For},
 		name:   cmp.Or(of[0].Job, record.AttachName(of[0].PID)),
 		offset: time.Duration(hash.Sum64() % uint64(s.Every)), counters: make(map[int]*counter), after: s.Now(),
+		ended: s.Monotonic(), // its turn comes behind those that wait already
 	}
 	j.adapt()
 	s.jobs[key] = j
@@ -325,7 +326,7 @@ func (s *service) window(j *job, at time.Time) {
 		}
 	}
 	j.adapt()
-	if left := s.tidy(); left == 0 && err == nil {
+	if none := s.tidy(); none && err == nil {
 		s.Say(name + " is larger than --disk-limit, and is not kept")
 	}
 	s.export()
@@ -377,11 +378,11 @@ func (j *job) free() bool {
 	return false
 }
 
-// tidy removes windows that are too many, and returns how many are left.
-func (s *service) tidy() (left int) {
+// tidy removes windows that are too many, and reports whether it has removed all.
+func (s *service) tidy() (none bool) {
 	left, err := tidy(s.Folder, s.Now(), s.DiskLimit, s.Keep)
 	s.trouble("old windows are not removed", err)
-	return left
+	return left == 0 && err == nil
 }
 
 // export hands out the metrics of all jobs.

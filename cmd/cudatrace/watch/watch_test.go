@@ -322,6 +322,26 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// Jobs that come all the time do not take the turns of those that stay.
+func TestTurnsOfNewJobs(t *testing.T) {
+	t.Parallel()
+	m := &machine{t: t}
+	const jobs = 10
+	for n := range jobs {
+		m.programs = append(m.programs, &program{pid: n + 1, step: 100 * time.Millisecond})
+	}
+	for n := range 600 {
+		from := time.Duration(n) * 2 * time.Second
+		m.programs = append(m.programs, &program{pid: 100 + n, from: from, until: from + 5*time.Minute})
+	}
+	m.run(t, 20*time.Minute, Options{Keep: 1})
+	for n := range jobs {
+		if got := len(m.moments(n + 1)); got < 3 {
+			t.Errorf("job %d has %d of %d windows", n, got, len(m.windows))
+		}
+	}
+}
+
 // A window that is larger than the disk limit is not kept, and a line says so.
 func TestLargeWindow(t *testing.T) {
 	t.Parallel()

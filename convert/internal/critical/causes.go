@@ -97,7 +97,10 @@ func (x *Without) Spent(kind Kind, name uint32, part func(t *timeline.Thread, ne
 			continue
 		}
 		i := 0
-		for _, b := range t.History.Blocks(x.from, x.to) {
+		for _, b := range t.blocks(x.to) {
+			if b.End <= x.from {
+				continue
+			}
 			for i < t.kept && t.calls.at(i).end <= b.Start {
 				i++
 			}

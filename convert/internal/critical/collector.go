@@ -199,6 +199,7 @@ type call struct {
 	place      uint32
 	wait       uint32 // number in Thread.waits and 1; 0 for none
 	line       bool   // the place is a line of the program
+	unknown    bool   // it waited for an event, and it is not known for which work
 }
 
 // An awaited is work that a call waited for. The piece that was the last to end comes first.

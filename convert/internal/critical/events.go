@@ -240,7 +240,7 @@ func (p *keptProcess) settle() {
 		}
 		work, known := latest[e.event]
 		if t := syncs[e]; t != nil {
-			t.synchronized(e, work)
+			t.synchronized(e, work, known)
 			continue
 		}
 		on := p.stream(e.stream, e.at)
@@ -278,11 +278,13 @@ func (p *keptProcess) recorded(r *event) (work []order) {
 }
 
 // synchronized notes what a call waited for by an event. The calls of the thread are in order.
-func (t *Thread) synchronized(e *event, work []order) {
+func (t *Thread) synchronized(e *event, work []order, known bool) {
 	x := t.lastCall(e.at + 1)
-	if x == nil || x.end < e.call || len(work) == 0 || slices.ContainsFunc(work, func(o order) bool {
-		return o.stream == nil
-	}) {
+	if x == nil || x.end < e.call {
+		return
+	}
+	x.unknown = !known || slices.ContainsFunc(work, func(o order) bool { return o.stream == nil })
+	if len(work) == 0 || x.unknown {
 		return
 	}
 	x.wait = 0 // what it waited for by the stream of the event's record is less exact

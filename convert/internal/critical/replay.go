@@ -16,6 +16,7 @@ const (
 	elastic   = 200_000 // a thread that was blocked for so long by what others do, not by itself, goes on no earlier
 	jammed    = 50_000  // a launch that takes so long may have waited for room in the queue of a stream
 	leastJam  = 256     // pieces in a full queue
+	returning = 200_000 // a call that waits returns within that time on a busy machine
 	mostKnots = 1 << 20 // moments of a replay: of more, those of the beginning
 	never     = math.MinInt64 / 4
 	unlinked  = 0.05 // part of the time that such communication may have: more decides what is saved
@@ -27,8 +28,8 @@ const (
 // may come last. Times of processes that have collectives together are in one replay.
 //
 // What the log does not tell goes on as it was: time outside of calls passes, GPU work that was queued behind an
-// unknown thing is queued as long, and a thread that was blocked by another process, or by a queue or lock of unknown
-// owner, goes on no earlier than it did.
+// unknown thing is queued as long, and a thread that was blocked by another process, or by a queue of unknown owner, goes
+// on no earlier than it did; one that waited for a lock goes on after a call of another thread that ended just before.
 type Replay struct {
 	c       *Collector
 	threads []*Thread
@@ -280,9 +281,10 @@ func (r *Replay) thread(w *walk, t *Thread) {
 	}
 }
 
-// blocks are the times for which the thread was blocked, outside of calls as in calls. One of which nothing was seen
-// was a wait for a lock of another thread if the last one before a call at the same place that was seen was, and lasted
-// half as long.
+// blocks are the times for which the thread was blocked, outside of calls as in calls. A longer one outside of which
+// nothing was seen was a wait for a lock of another thread if all that were seen so far at its place were, and the last
+// of them lasted half as long. Its place is that of the next call, and how many there were since the one before: a
+// thread may sleep behind a wait, and samples may always meet the wait.
 func (t *Thread) blocks(until uint64) (list []activity.Stretch) {
 	if t.History == nil {
 		return nil
@@ -291,19 +293,27 @@ func (t *Thread) blocks(until uint64) (list []activity.Stretch) {
 	if len(t.process.threads) < 2 {
 		return list
 	}
-	seen, next := make(map[uint32]activity.Stretch), 0
+	type place struct {
+		next uint32
+		nth  int
+	}
+	seen, next, nth := make(map[place]activity.Stretch), 0, 0
 	for i := range list {
 		b := &list[i]
-		for next < t.kept && t.calls.at(next).start < b.End {
-			next++
+		for ; next < t.kept && t.calls.at(next).start < b.End; next++ {
+			nth = 0
 		}
-		place := t.comesTo(next)
-		switch s := seen[place]; {
-		case b.Owner == nil:
+		if b.End-b.Start < elastic || b.Owner == nil || b.Owner.OwnerKind == activity.WaitedForCPU ||
+			next > 0 && t.calls.at(next-1).end > b.Start {
+			continue
+		}
+		at := place{t.comesTo(next), nth}
+		nth++
+		switch s := seen[at]; {
+		case s.Owner != nil && s.Owner.By != timeline.SomeLock:
 		case b.Owner.OwnerKind == activity.Waited:
-			seen[place] = *b
-		case b.Owner.OwnerKind == activity.WasBlocked && s.Owner != nil && s.Owner.By == timeline.SomeLock &&
-			2*(s.End-s.Start) >= b.End-b.Start:
+			seen[at] = *b
+		case s.Owner != nil && 2*(s.End-s.Start) >= b.End-b.Start:
 			b.Owner = s.Owner
 		}
 	}
@@ -362,7 +372,7 @@ func (r *Replay) outside(w *walk, t *Thread, i int, end uint64, blocks []activit
 		if to-from < elastic || !isElastic(b.Owner) {
 			continue
 		}
-		if o, k := r.before(t, to); o != nil && b.Owner.By == timeline.SomeLock && o.calls.at(k).end > from {
+		if o, k := r.before(t, to); o != nil && b.Owner.By == timeline.SomeLock && o.calls.at(k).end > max(from, to-elastic) {
 			r.lag[e] -= int64(to - from)
 			r.edge(o.base+2*int32(k)+1, int64(x.start-o.calls.at(k).end))
 		} else {
@@ -438,10 +448,15 @@ func (c *Collector) frees(x *call) bool {
 
 // jam returns the work for whose end a call waited of which that is not recorded: a launch that takes long, for room in
 // the queue of a stream; a call that frees memory, for all work; one that waits, for work that ended shortly before it
-// returned, or within the last sixteenth of its time.
+// returned. Of an event it is not known for which stream it waits: its work may have ended earlier. A wait for a stream
+// without work may be one for a host function.
 func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 	role := c.roles[x.name]
 	waits, launches := role == activity.Waits || role == activity.WaitsAll, role == activity.Launching
+	mostLate := uint64(starting)
+	if x.unknown {
+		mostLate = max(mostLate, min((x.end-x.start)/16, returning))
+	}
 	frees := c.frees(x)
 	if !waits && (!launches && !frees || x.end-x.start < jammed) {
 		return nil, 0
@@ -461,7 +476,7 @@ func (c *Collector) jam(t *Thread, x *call) (last *Stream, at int) {
 		if k < 0 || s.work.at(k).end <= max(latest, x.start) || s.work.at(k).end > x.end {
 			continue
 		}
-		if late := x.end - s.work.at(k).end; !frees && late > starting && (!waits || late > (x.end-x.start)/16) {
+		if !frees && x.end-s.work.at(k).end > mostLate {
 			continue
 		}
 		if full := k + leastJam; launches && (full >= s.work.n || s.mixed || s.work.at(full).callStart >= x.start) {

@@ -259,11 +259,16 @@ static void cause_small(long i)
 }
 
 /* Streams take turns with the default stream, without: all are side by side. */
-static void cause_serial(long i)
+static void cause_serial_work(void)
 {
 	launch(ONE, 3, blocking[0]);
 	CHECK(cudaMemcpyAsync(device[0], pinned, BYTES, cudaMemcpyHostToDevice, there ? NULL : b));
 	launch(ONE, 3, blocking[1]);
+}
+
+static void cause_serial(long i)
+{
+	cause_serial_work();
 	end_with(blocking[1], i);
 }
 
@@ -432,6 +437,59 @@ static void cause_hidden(long i)
 	end_with(a, i);
 }
 
+static void sleeps(void *unused)
+{
+	(void)unused;
+	pause_for(83 * MS / 10);
+}
+
+/* Streams take turns while the CPU waits for a host function, which is not recorded. */
+static void cause_host(long i)
+{
+	CHECK(cudaLaunchHostFunc(a, sleeps, NULL));
+	cause_serial_work();
+	CHECK(cudaStreamSynchronize(a));
+	(void)i;
+}
+
+static void *worker(void *unused)
+{
+	(void)unused;
+	for (long n = 1;; n++) {
+		pthread_mutex_lock(&turn_lock);
+		while (turn < n)
+			pthread_cond_wait(&turned, &turn_lock);
+		pthread_mutex_unlock(&turn_lock);
+		if (there)
+			spin(4 * MS);
+		launch(EARLY, 1, b);
+		CHECK(cudaStreamSynchronize(b));
+		pthread_mutex_lock(&turn_lock);
+		finished = n;
+		pthread_cond_broadcast(&turned);
+		pthread_mutex_unlock(&turn_lock);
+		if (there)
+			spin(4 * MS);
+		launch(EARLY, 1, b);
+		CHECK(cudaStreamSynchronize(b));
+	}
+	return NULL;
+}
+
+/* A thread waits for another one, which computes, and then sleeps while that one goes on. */
+static void cause_mixed(long i)
+{
+	pthread_mutex_lock(&turn_lock);
+	long n = ++turn;
+	pthread_cond_broadcast(&turned);
+	while (finished < n)
+		pthread_cond_wait(&turned, &turn_lock);
+	pthread_mutex_unlock(&turn_lock);
+	pause_for(5 * MS);
+	launch(ONE, 1, a);
+	end_with(a, i);
+}
+
 static const struct {
 	const char *name;
 	void (*step)(long i);
@@ -441,7 +499,7 @@ static const struct {
 	{"beside", cause_beside, 40}, {"longer", cause_longer, 40}, {"sleep", cause_sleep, 40}, {"one", cause_one, 40}, {"compute", cause_compute, 40}, {"mid", cause_mid, 40},
 	{"sync", cause_sync, 40}, {"needless", cause_needless, 40}, {"pageable", cause_pageable, 40}, {"covered", cause_covered, 40},
 	{"small", cause_small, 40}, {"pipe", cause_pipe, 80}, {"lock", cause_lock, 40}, {"fed", cause_fed, 60}, {"queue", cause_queue, 60},
-	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40}, {"serial", cause_serial, 40},
+	{"straggler", cause_straggler, 40}, {"even", cause_even, 40}, {"hidden", cause_hidden, 40}, {"turns", cause_turns, 40}, {"serial", cause_serial, 40}, {"host", cause_host, 40}, {"mixed", cause_mixed, 40},
 };
 
 static void run(void (*step)(long i), long steps)
@@ -529,6 +587,8 @@ int main(int argc, char **argv)
 	if (causes[i].step == cause_fed && pthread_create(&thread, NULL, feeder, NULL))
 		return 1;
 	if (causes[i].step == cause_turns && pthread_create(&thread, NULL, helper, NULL))
+		return 1;
+	if (causes[i].step == cause_mixed && pthread_create(&thread, NULL, worker, NULL))
 		return 1;
 	if (causes[i].step == cause_lock && pthread_create(&thread, NULL, holder, NULL))
 		return 1;

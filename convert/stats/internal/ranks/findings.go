@@ -1,6 +1,7 @@
 package ranks
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -392,8 +393,10 @@ func imbalance(worth worthwhile, loads []Load, kernels []Kernel) *findings.Findi
 	}
 	var list []uint64
 	most, least := &loads[0], &loads[0]
-	stepless := slices.ContainsFunc(loads, func(l Load) bool { return l.Steps == 0 })
-	of := func(l *Load) float64 { // steady states may differ by a step, or by a wait for ranks that begin later
+	bySteps := func(a, b Load) int { return cmp.Compare(a.Steps, b.Steps) }
+	fewest, mostSteps := slices.MinFunc(loads, bySteps).Steps, slices.MaxFunc(loads, bySteps).Steps
+	stepless := 3*fewest < 2*mostSteps || fewest == 0 // so many more are steps of another kind
+	of := func(l *Load) float64 {                     // steady states may differ by a step, or by a wait for ranks that begin later
 		if stepless {
 			return float64(l.Span)
 		}

@@ -533,20 +533,27 @@ func TestImbalanceOfSteps(t *testing.T) {
 	t.Parallel()
 	clock := new(timeline.Clock)
 	j := newJob(3, clock, clock, clock)
-	for want, compute := range map[string][]uint64{
-		"": {80e6, 80e6, 80e6},
-		"rank 1 computes 50 % longer than the median of the ranks": {80e6, 120e6, 80e6},
+	for _, c := range []struct {
+		compute, spans, steps []uint64
+		want                  string
+	}{
+		{[]uint64{80e6, 80e6, 80e6}, []uint64{2e8, 3e8, 3e8}, []uint64{40, 40, 40}, ""},
+		{[]uint64{80e6, 120e6, 80e6}, []uint64{2e8, 3e8, 3e8}, []uint64{40, 40, 40}, "rank 1 computes 50 % longer than the median of the ranks"},
+		{[]uint64{80e6, 80e6, 60e6}, []uint64{2e8, 2e8, 15e7}, []uint64{40, 41, 30}, ""},
+		// Steps of a rank that are something else, and ranks without steps, are no measure.
+		{[]uint64{80e6, 80e6, 80e6}, []uint64{2e8, 2e8, 2e8}, []uint64{40, 20, 320}, ""},
+		{[]uint64{80e6, 80e6, 120e6}, []uint64{2e8, 2e8, 2e8}, []uint64{40, 40, 0}, "rank 2 computes 50 % longer than the median of the ranks"},
 	} {
 		var loads []Load
 		for i, s := range j.streams {
-			loads = append(loads, Load{RankProcess: j.User(s), Compute: compute[i], Span: []uint64{2e8, 3e8, 3e8}[i], Last: 1e9, Steps: 40})
+			loads = append(loads, Load{RankProcess: j.User(s), Compute: c.compute[i], Span: c.spans[i], Last: 1e9, Steps: c.steps[i]})
 		}
 		got := ""
 		for _, f := range j.Findings(findings.New().Worth, loads, nil, noGaps, true) {
 			got += f.Title
 		}
-		if got != want {
-			t.Errorf("%v: %q, want %q", compute, got, want)
+		if got != c.want {
+			t.Errorf("%v: %q", c, got)
 		}
 	}
 }
