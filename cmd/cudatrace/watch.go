@@ -406,6 +406,9 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 	for line := range strings.Lines(string(complaint.text)) {
 		if strings.Contains(line, record.Stays) && !m.stays[line] && !m.quiet {
 			m.con.Say(strings.TrimPrefix(strings.TrimSpace(line), "cudatrace: "))
+			if len(m.stays) == mostStays {
+				clear(m.stays)
+			}
 			m.stays[line] = true
 		}
 	}
@@ -421,6 +424,9 @@ func (m *watched) run(as *invoker.Invoker, stdout io.Writer, args ...string) (sa
 	}
 	return said, err
 }
+
+// mostStays bounds the lines that are kept of processes, which come and go.
+const mostStays = 1000
 
 // lastLines keeps the end of a text.
 type lastLines struct{ text []byte }
