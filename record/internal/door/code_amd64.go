@@ -180,8 +180,8 @@ func (c code) isOutside(pid int, r elfsym.Registers, words []uint64) bool {
 }
 
 // startsInCUDA reports whether glibc started a thread with a function of CUDA's or ours, by the words of its struct pthread:
-// among them is that function's address, at an offset that glibc does not promise. A function of the program's that
-// goes on in one of CUDA's, with no frame of its own left on the stack, is there, too.
+// among them is that function's address, at an offset that glibc does not promise. Where the
+// program's function goes on in one of CUDA's and leaves no frame on the stack, the words have the program's function.
 func (c code) startsInCUDA(words []uint64) bool {
 	found := false
 	for _, w := range words {

@@ -272,15 +272,29 @@ static void cause_serial(long i)
 	end_with(blocking[1], i);
 }
 
+/* Turns of threads: what is reached, from 1, and the wait for it. */
+static void reach(long *what, long n)
+{
+	pthread_mutex_lock(&turn_lock);
+	*what = n;
+	pthread_cond_broadcast(&turned);
+	pthread_mutex_unlock(&turn_lock);
+}
+
+static void await(const long *what, long n)
+{
+	pthread_mutex_lock(&turn_lock);
+	while (*what < n)
+		pthread_cond_wait(&turned, &turn_lock);
+	pthread_mutex_unlock(&turn_lock);
+}
+
 static void *writer(void *unused)
 {
 	char c;
 	(void)unused;
-	for (long turns = 0;; turns++) {
-		pthread_mutex_lock(&turn_lock);
-		while (turn <= turns)
-			pthread_cond_wait(&turned, &turn_lock);
-		pthread_mutex_unlock(&turn_lock);
+	for (long n = 1;; n++) {
+		await(&turn, n);
 		if (there)
 			pause_for(3 * MS);
 		c = 1;
@@ -296,10 +310,7 @@ static void cause_pipe(long i)
 	char c;
 	launch(ONE, 2, a);
 	end_with(a, i);
-	pthread_mutex_lock(&turn_lock);
-	turn++;
-	pthread_cond_signal(&turned);
-	pthread_mutex_unlock(&turn_lock);
+	reach(&turn, i + 1);
 	if (read(pipes[0], &c, 1) != 1)
 		exit(1);
 }
@@ -363,16 +374,10 @@ static void *helper(void *unused)
 {
 	(void)unused;
 	for (long n = 1;; n++) {
-		pthread_mutex_lock(&turn_lock);
-		while (turn < n)
-			pthread_cond_wait(&turned, &turn_lock);
-		pthread_mutex_unlock(&turn_lock);
+		await(&turn, n);
 		launch(ONE, 2, b);
 		CHECK(cudaStreamSynchronize(b));
-		pthread_mutex_lock(&turn_lock);
-		finished = n;
-		pthread_cond_broadcast(&turned);
-		pthread_mutex_unlock(&turn_lock);
+		reach(&finished, n);
 	}
 	return NULL;
 }
@@ -380,20 +385,14 @@ static void *helper(void *unused)
 /* The CPU computes in a step of which another thread, which waits for its turn, makes a shorter part. */
 static void cause_turns(long i)
 {
-	pthread_mutex_lock(&turn_lock);
-	long n = ++turn;
-	pthread_cond_broadcast(&turned);
-	pthread_mutex_unlock(&turn_lock);
+	reach(&turn, i + 1);
 	launch(ONE, 2, a);
 	CHECK(cudaStreamSynchronize(a));
 	if (there)
 		spin(2 * MS);
 	launch(ONE, 2, a);
 	end_with(a, i);
-	pthread_mutex_lock(&turn_lock);
-	while (finished < n)
-		pthread_cond_wait(&turned, &turn_lock);
-	pthread_mutex_unlock(&turn_lock);
+	await(&finished, i + 1);
 }
 
 /* So much is launched ahead that launches wait for the queue; the CPU sleeps less than that. */
@@ -456,18 +455,12 @@ static void *worker(void *unused)
 {
 	(void)unused;
 	for (long n = 1;; n++) {
-		pthread_mutex_lock(&turn_lock);
-		while (turn < n)
-			pthread_cond_wait(&turned, &turn_lock);
-		pthread_mutex_unlock(&turn_lock);
+		await(&turn, n);
 		if (there)
 			spin(4 * MS);
 		launch(EARLY, 1, b);
 		CHECK(cudaStreamSynchronize(b));
-		pthread_mutex_lock(&turn_lock);
-		finished = n;
-		pthread_cond_broadcast(&turned);
-		pthread_mutex_unlock(&turn_lock);
+		reach(&finished, n);
 		if (there)
 			spin(4 * MS);
 		launch(EARLY, 1, b);
@@ -479,12 +472,8 @@ static void *worker(void *unused)
 /* A thread waits for another one, which computes, and then sleeps while that one goes on. */
 static void cause_mixed(long i)
 {
-	pthread_mutex_lock(&turn_lock);
-	long n = ++turn;
-	pthread_cond_broadcast(&turned);
-	while (finished < n)
-		pthread_cond_wait(&turned, &turn_lock);
-	pthread_mutex_unlock(&turn_lock);
+	reach(&turn, i + 1);
+	await(&finished, i + 1);
 	pause_for(5 * MS);
 	launch(ONE, 1, a);
 	end_with(a, i);

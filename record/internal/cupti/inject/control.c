@@ -192,7 +192,7 @@ static void detach(enum how_far how_far)
 		ct_complete_start(NULL);
 	ct_link_switching(true);
 	ct_disable(api, how_far != UNFLUSHED);
-	ct_memory_end(); /* until then it sees graphs */
+	ct_memory_end(); /* last: its callbacks tell of graphs */
 	ct_sender_until(ct_now());
 	if (how_far != UNFLUSHED)
 		ct_flush_now(CT_FINISHED);

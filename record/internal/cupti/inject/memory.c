@@ -1,8 +1,8 @@
 /*
  * What calls allocate and free, where they are not probed. CUPTI calls a subscriber back at both ends of the few functions
  * of the driver that do, and shows it their arguments. CUPTI's records of memory would need no subscription, but they lack
- * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def): they are never on. Likewise it is
- * told of calls that make graphs ready or launch them, before their records come, which may be never: see calls.c.
+ * stream-ordered memory, come when the memory is freed, and can end the program (kinds.def): they are never on. The
+ * subscriber is told, too, of calls that launch graphs or make them ready, whose records may never come (ct_graphs).
  *
  * A process has one subscription, and a profiler in the program may want it: client.c has it given back then, and taken again
  * a while after the profiler has ended: one that tears CUPTI down does so at once.

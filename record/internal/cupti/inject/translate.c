@@ -543,7 +543,7 @@ void ct_complete_start(const struct ct_cupti *api)
 	atomic_store(&active, api);
 }
 
-/* b is NULL for a buffer that nobody wants, and of which no variable may be touched but those that are kept. */
+/* b is NULL for a buffer that comes behind the recording: variables that are not kept must not be touched then. */
 static void read_records(struct batch *b, uint8_t *buffer, size_t valid)
 {
 	void *record = NULL;

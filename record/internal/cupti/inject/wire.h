@@ -295,7 +295,7 @@ struct ct_seen_memory {
 #define CT_DOOR_DONE 4u    /* the library: it has returned */
 #define CT_DOOR_FAILED 5u  /* the library: likewise, with an error; or it will not be called */
 #define CT_DOOR_OVER 6u    /* the recorder: the threads cannot be stopped; the library: CUPTI was never on */
-#define CT_DOOR_GRAPHS 7u  /* the library: it will not be called, because of graphs */
+#define CT_DOOR_GRAPHS 7u  /* the library: cuptiFinalize will not be called, because of graphs */
 
 #define CT_OUT_SIZE (128u << 10) /* of the ring from the library to the recorder, bytes */
 #define CT_IN_SIZE (16u << 10)   /* of the other; each message is written to it as a whole */
