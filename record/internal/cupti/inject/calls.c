@@ -299,8 +299,8 @@ bool ct_graph_call(uint32_t domain, uint32_t cbid)
 
 /*
  * Whether CUPTI was on while the program made a graph ready to run, or launched one: in any recording of the process so far,
- * also if nobody wanted its records any more. Behind cuptiFinalize the GPU writes times for such a graph to memory that is
- * CUPTI's no more, and the program dies of it.
+ * also if nobody wanted its records any more. Behind cuptiFinalize the GPU then writes, probably times for such a graph, to
+ * memory that is no longer there, and the program dies of it (H200, CUPTI 13.0.1).
  */
 static CT_KEPT atomic_bool own_graphs, *graphs = &own_graphs;
 
